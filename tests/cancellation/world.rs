@@ -37,7 +37,7 @@ impl World {
     }
 
     pub(crate) async fn memory_that_hands_on() -> Self {
-        let config = handing_on(patient("memory://"));
+        let config = handing_on(patient("memory://"), 50); // memory answers at once
         Self {
             pool: LockPool::connect(config).await.unwrap(),
             hands_on: true,
@@ -54,7 +54,7 @@ impl World {
 
     pub(crate) async fn redis_that_hands_on() -> Self {
         let server = RedisServer::start();
-        let config = handing_on(patient(&server.url()));
+        let config = handing_on(patient(&server.url()), 300);
         Self {
             hands_on: true,
             ..Self::over(server, config).await
@@ -167,9 +167,10 @@ pub(crate) fn patient(url: &str) -> Config {
     config.connect_timeout(A_WHILE).command_timeout(A_WHILE)
 }
 
-/// In most cases long enough to serve a few waiters in one hand-off chain.
-fn handing_on(config: Config) -> Config {
-    config.local_handoff(16, Duration::from_millis(300))
+/// `millis`: in most cases long enough to serve a few waiters in one hand-off chain. Not longer: its
+/// leader may live until then, and each cut waits for it.
+fn handing_on(config: Config, millis: u64) -> Config {
+    config.local_handoff(16, Duration::from_millis(millis))
 }
 
 /// See [`World::baseline`].

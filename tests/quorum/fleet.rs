@@ -110,7 +110,10 @@ impl Fleet {
             number.unwrap_or(0)
         };
         let (value, accepted) = (number("value").await, number("accepted").await);
-        assert_eq!(value, accepted, "a count was lost: two bodies with one fence");
+        assert_eq!(
+            value, accepted,
+            "a count was lost: two bodies with one fence"
+        );
         Outcome {
             intervals: self.intervals(),
             accepted,
@@ -136,7 +139,11 @@ impl Outcome {
     /// Two may have believed at once; no fence was given twice.
     pub(crate) fn check_fences(&self) {
         let fences: BTreeSet<_> = self.intervals.iter().map(|it| it.fence).collect();
-        assert_eq!(fences.len(), self.intervals.len(), "a fence was given twice");
+        assert_eq!(
+            fences.len(),
+            self.intervals.len(),
+            "a fence was given twice"
+        );
         assert!(self.accepted > 0);
     }
 }

@@ -53,12 +53,12 @@ async fn a_lease_is_renewed_at_all_nodes() {
 
     let lock = pool
         .lock("item")
-        .ttl(Duration::from_millis(400))
+        .ttl(Duration::from_millis(1500))
         .renew()
         .acquire()
         .await
         .unwrap();
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    tokio::time::sleep(Duration::from_millis(3200)).await;
     lock.verify().await.unwrap();
     assert_eq!(nodes.with_key("item").await, 3);
     drop(lock);

@@ -20,6 +20,7 @@ mod losses;
 mod mistakes;
 mod nodes;
 mod rights;
+mod seen;
 mod storm;
 mod unavailable;
 mod waiting;

@@ -80,11 +80,29 @@ async fn a_replica_or_a_master_with_replicas() {
     })
     .await;
     // Either the replica or its master is met first.
-    refused(&nodes, of(urls()), &["replica", "failover would lose votes"]).await;
-    let without_the_master = [nodes.0[1].url(), nodes.0[2].url(), "redis://127.0.0.1:1".into()];
+    refused(
+        &nodes,
+        of(urls()),
+        &["replica", "failover would lose votes"],
+    )
+    .await;
+    let without_the_master = [
+        nodes.0[1].url(),
+        nodes.0[2].url(),
+        "redis://127.0.0.1:1".into(),
+    ];
     refused(&nodes, of(without_the_master), &["is a replica"]).await;
-    let without_the_replica = [nodes.0[0].url(), nodes.0[2].url(), "redis://127.0.0.1:1".into()];
-    refused(&nodes, of(without_the_replica), &["a master with 1 replica"]).await;
+    let without_the_replica = [
+        nodes.0[0].url(),
+        nodes.0[2].url(),
+        "redis://127.0.0.1:1".into(),
+    ];
+    refused(
+        &nodes,
+        of(without_the_replica),
+        &["a master with 1 replica"],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -109,7 +127,12 @@ async fn settings_that_several_nodes_cannot_have() {
     let nodes = Nodes::start(3);
     let config = || nodes.config();
     let second = Duration::from_secs(1);
-    refused(&nodes, config().default_ttl(MAX_TTL * 2), &["default_ttl", "max_ttl"]).await;
+    refused(
+        &nodes,
+        config().default_ttl(MAX_TTL * 2),
+        &["default_ttl", "max_ttl"],
+    )
+    .await;
     let repairing = config().repair_missing_ttl(second);
     refused(&nodes, repairing, &["repair_missing_ttl", "leave it out"]).await;
     refused(&nodes, config().without_scripts(), &["without_scripts"]).await;

@@ -160,7 +160,10 @@ async fn inside(fleet: &Fleet, from: usize) -> usize {
 }
 
 async fn inside_of(fleet: &Fleet, worker: usize) {
-    until("this worker is inside", CAP, async || is_inside(fleet, worker)).await;
+    until("this worker is inside", CAP, async || {
+        is_inside(fleet, worker)
+    })
+    .await;
 }
 
 fn is_inside(fleet: &Fleet, worker: usize) -> bool {

@@ -3,7 +3,7 @@
 //! `sentinel` is about finding the master, `hostile` about `fake` sentinels, `rights` about users,
 //! `encrypted` about TLS; `failover` and `runtimes` about locks while it moves, `soak` about many
 //! failovers in a row, with a `resource` that checks fences, and `slow` about none; `fences` about a new master that is
-//! behind, `replicas` about leases that count only once replicas have them. `log` records events.
+//! behind, `replicas` about leases that count only once replicas have them.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,6 @@ mod failover;
 mod fake;
 mod fences;
 mod hostile;
-mod log;
 mod replicas;
 mod resource;
 mod rights;

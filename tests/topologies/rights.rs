@@ -5,7 +5,8 @@ use dlock_runtime::{LockError, LockPool, Refusal, Wait};
 use dlock_tests::patient;
 use dlock_tests::served::{documented_sentinel_rules, documented_user};
 
-use crate::{CAP, log};
+use crate::CAP;
+use dlock_tests::recorded as log;
 
 /// The documented users everywhere, and nobody else but the servers themselves.
 async fn watched() -> Watched {

@@ -6,7 +6,8 @@ use dlock_harness::{RedisServer, Watched, until};
 use dlock_runtime::{Config, LockError, LockPool, Refusal};
 use dlock_tests::patient;
 
-use crate::{CAP, log};
+use crate::CAP;
+use dlock_tests::recorded as log;
 
 async fn refused(config: Config) -> (LockError, String) {
     let begun = Instant::now();

@@ -54,7 +54,10 @@ pub(crate) async fn count(settings: &Settings) {
         let ran = Ran::default();
         let begun = Instant::now();
         let body = async |lock: &LockGuard| {
-            assert!(begun.elapsed() < WAIT + COMMAND_TIMEOUT + SLACK, "{begun:?}");
+            assert!(
+                begun.elapsed() < WAIT + COMMAND_TIMEOUT + SLACK,
+                "{begun:?}"
+            );
             resource.count(lock, &ran, steps).await;
         };
         let outcome = pool.lock("count").wait(WAIT).run(body).await;

@@ -136,6 +136,7 @@ async fn in_queue(
     let Deadline { begun, until, .. } = *deadline;
     let clock = core.backend().clock();
     let here = command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
+    let here = &here;
     let pause = |now: Moment| {
         let rest = |until: Option<Moment>| until.map_or(Duration::MAX, |it| now.until(it));
         rest(until)
@@ -157,12 +158,12 @@ async fn in_queue(
                 core.check_process()?; // a forked child may poll what its parent began
                 clock.now()
             };
-            let joins = |waker| Waiter::new(core, spec, &here, now, waker);
+            let joins = |waker| Waiter::new(core, spec, here, now, waker);
             let waiter = waiter.get_or_insert_with(|| joins(cx.waker()));
             while let Poll::Ready(turn) = waiter.poll(cx, now) {
                 if let Some(taken) = turn? {
                     let grant = taken.grant;
-                    let guard = guard_of(core, spec, taken, (begun, now));
+                    let guard = guard_of(core, taken, (begun, now));
                     return Poll::Ready(Ok((guard, grant)));
                 }
                 // The grant came too late for this waiter's ttl: it queues again, behind the
@@ -179,7 +180,7 @@ async fn in_queue(
             if waiter.sends_itself() && is_later(until) && is_later(deadline.slow()) {
                 return Poll::Pending;
             }
-            let expired = command_error::needs_drivers(|| timer.poll(cx, &here, pause(now)));
+            let expired = command_error::needs_drivers(|| timer.poll(cx, here, pause(now)));
             ready!(expired.map_err(|error| error.into_error(None))?);
             let now = clock.now();
             is_over = until.is_some_and(|until| now >= until);
@@ -220,41 +221,31 @@ impl Timer {
 pub(super) fn take(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
-    attempt: Attempt,
+    attempt: &Attempt,
     grant: Grant,
     begun: Moment,
 ) -> Option<LockGuard> {
-    let (ours, now) = (attempt.token, core.now());
-    let taken = core.local_queues().take(&spec.terms, attempt, grant, now);
+    let now = core.now();
+    let taken = core.local_queues().take(spec, attempt, grant, now);
     if taken.is_none() {
-        core.watchdog().nudge(ours);
+        core.watchdog().nudge(attempt.token);
     }
-    Some(guard_of(core, spec, taken?, (begun, now)))
+    Some(guard_of(core, taken?, (begun, now)))
 }
 
 /// `begun`: when the call began to wait for it.
 fn guard_of(
     core: &Arc<Core>,
-    spec: &Arc<AcquireSpec>,
-    taken: Taken,
+    Taken { grant, cell }: Taken,
     (begun, granted): (Moment, Moment),
 ) -> LockGuard {
-    let Taken {
-        attempt: Attempt { token, claim },
-        grant,
-        cell,
-    } = taken;
-    cell.guarded(spec);
-    core.watchdog().watch(token, &cell);
+    core.watchdog().watch(&cell);
     core.backend().epoch_given(grant.epoch);
     let fence = Fence::new(grant.epoch, grant.chain.index);
     let hold = Hold {
         core: core.clone(),
-        claim,
-        token,
         fence,
         cell,
-        spec: spec.clone(),
         begun,
         granted,
         outcome: outcome_of(&grant),
@@ -328,7 +319,7 @@ async fn past_the_queue(
         let tried = try_once(core, spec).await;
         core.check_process()?; // a forked child may poll what its parent began
         let error = match tried {
-            Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant, begun) {
+            Ok(Tried::Granted(attempt, grant)) => match take(core, spec, &attempt, grant, begun) {
                 Some(guard) => return Ok((guard, grant)),
                 None => CommandError::Unclear(Reason::new(
                     "the lease was over before its grant arrived",

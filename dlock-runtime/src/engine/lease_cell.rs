@@ -18,17 +18,22 @@ use tokio::sync::futures::Notified;
 use super::spec::AcquireSpec;
 use crate::backend::clock::Clock;
 use crate::observe::{self, Asked, ObservedHold};
-use crate::policy::commands::GivenBack;
+use crate::policy::commands::{Claim, GivenBack};
 use crate::policy::lease::Lease;
+use crate::policy::local_queue::Attempt;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
+use crate::values::token::Token;
 
 #[derive(Debug)]
 pub(crate) struct LeaseCell {
     /// The process that took it: in a forked child it is lost at once.
     home: Home,
-    key: Arc<str>,
+    /// What its holder asked for.
+    spec: Arc<AcquireSpec>,
+    /// Under which token the server has it.
+    attempt: Attempt,
     clock: Clock,
     deadline: AtomicU64,
     /// Why it is over at the deadline: a [`LostCause`] as its number.
@@ -41,8 +46,6 @@ pub(crate) struct LeaseCell {
     /// Batches of this holder that the server may still apply.
     open_writes: AtomicU32,
     cause: OnceLock<LostCause>,
-    /// What its holder asked for, from when there is a guard.
-    spec: OnceLock<Arc<AcquireSpec>>,
     /// What observers are told, from when its holder has it.
     observed: OnceLock<ObservedHold>,
     /// What the watchdog's release found, where the watchdog released it.
@@ -51,10 +54,17 @@ pub(crate) struct LeaseCell {
 }
 
 impl LeaseCell {
-    pub(crate) fn new(home: Home, key: Arc<str>, clock: Clock, lease: &Lease) -> Self {
+    pub(crate) fn new(
+        home: Home,
+        spec: &Arc<AcquireSpec>,
+        attempt: &Attempt,
+        clock: Clock,
+        lease: &Lease,
+    ) -> Self {
         Self {
             home,
-            key,
+            spec: spec.clone(),
+            attempt: attempt.clone(),
             clock,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
             at_deadline: AtomicU8::new(number(lease.cause())),
@@ -63,7 +73,6 @@ impl LeaseCell {
             holds: AtomicU32::new(1),
             open_writes: AtomicU32::new(0),
             cause: OnceLock::new(),
-            spec: OnceLock::new(),
             observed: OnceLock::new(),
             freed: OnceLock::new(),
             changed: Notify::new(),
@@ -121,13 +130,16 @@ impl LeaseCell {
         self.home.is_elsewhere()
     }
 
-    /// There is a guard for it.
-    pub(super) fn guarded(&self, spec: &Arc<AcquireSpec>) {
-        let _ = self.spec.set(spec.clone()); // a cell has one holder
+    pub(super) fn spec(&self) -> &Arc<AcquireSpec> {
+        &self.spec
     }
 
-    pub(super) fn spec(&self) -> Option<&AcquireSpec> {
-        self.spec.get().map(|spec| &**spec)
+    pub(super) fn token(&self) -> Token {
+        self.attempt.token
+    }
+
+    pub(super) fn claim(&self) -> &Claim {
+        &self.attempt.claim
     }
 
     /// A holder has the lock.
@@ -155,7 +167,7 @@ impl LeaseCell {
 
     /// The hold, with what was asked for, once it has begun.
     fn hold(&self) -> Option<(&ObservedHold, Asked<'_>)> {
-        Some((self.observed.get()?, self.spec()?.asked()))
+        Some((self.observed.get()?, self.spec.asked()))
     }
 
     /// As [`extend`](Self::extend), by a renewal.
@@ -193,7 +205,7 @@ impl LeaseCell {
         if first {
             match self.hold() {
                 Some((hold, asked)) => hold.lost(asked, cause),
-                None => observe::lost(&self.key, cause),
+                None => observe::lost(&self.attempt.claim.key, cause),
             }
         }
         self.changed.notify_waiters();

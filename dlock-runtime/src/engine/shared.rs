@@ -4,6 +4,7 @@
 //! `policy::client` decides. Invariant: nothing is sent, awaited, woken or logged while the mutex
 //! is locked.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) clock: Clock,
     pub(super) command_timeout: Duration,
+    /// The watchdog's thread ended although leases were left. Set under the mutex, so that a lease
+    /// begins either before that, or sees it.
+    pub(super) dead: AtomicBool,
     /// Wakes the watchdog before its planned time.
     pub(super) wake: Notify,
     /// Notified when a token may have been forgotten; `Watchdog::drained` waits for it.
@@ -45,8 +49,6 @@ pub(super) struct State {
     pub(super) next_stray: Moment,
     /// The pool is gone: the watchdog's thread ends when nothing is left to clean up.
     pub(super) closing: bool,
-    /// The watchdog's thread ended although leases were left.
-    pub(super) dead: bool,
 }
 
 impl State {
@@ -77,7 +79,7 @@ impl Shared {
     /// A lease has begun. If the watchdog's thread has ended, nothing renews it, so it is lost at
     /// once. Call this under the mutex, and [`begun`](Self::begun) after unlocking.
     pub(super) fn begins(&self, state: &mut State, token: Token) -> Begun {
-        let lost = state.dead.then(|| {
+        let lost = self.dead.load(Ordering::Acquire).then(|| {
             let now = self.clock.now();
             state.tokens.unguarded(token, now)
         });
@@ -104,6 +106,7 @@ impl Shared {
             state: Mutex::default(),
             clock,
             command_timeout,
+            dead: AtomicBool::new(false),
             wake: Notify::new(),
             fewer: Notify::new(),
         }

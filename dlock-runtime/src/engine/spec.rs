@@ -40,6 +40,21 @@ impl AcquireSpec {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn of_test(key: &str, terms: Terms) -> Arc<Self> {
+        Arc::new(Self {
+            key: Key::from(key),
+            kind: Kind::Exclusive,
+            queue_key: QueueKey::of(key.into(), &Kind::Exclusive, false),
+            reentrant: false,
+            terms,
+            wait: Wait::Forever,
+            release: Release::Confirmed,
+            function: "f".into(),
+            site: Site::by_hand(std::panic::Location::caller()),
+        })
+    }
+
     /// The key as commands carry it.
     pub(crate) fn name(&self) -> &Arc<str> {
         self.queue_key.key()

@@ -51,7 +51,7 @@ pub(super) fn of(core: &Core) -> PoolStatus {
     let (counts, held, waiting) = core.watchdog().snapshot();
     let mut classes = BTreeMap::<(String, &'static str), (usize, usize)>::new();
     let class = |spec: &AcquireSpec| (spec.asked().class().label(), spec.kind.label());
-    for spec in held.iter().filter_map(|cell| cell.spec()) {
+    for spec in held.iter().map(|cell| cell.spec()) {
         classes.entry(class(spec)).or_default().0 += 1;
     }
     for spec in &waiting {

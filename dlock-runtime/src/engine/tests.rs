@@ -8,6 +8,7 @@ use tokio::time::advance;
 
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
+use super::spec::AcquireSpec;
 use crate::backend::clock::Clock;
 use crate::policy::commands::{Claim, GivenBack};
 use crate::policy::lease::{Lease, Terms};
@@ -32,18 +33,24 @@ fn cell() -> Arc<LeaseCell> {
 
 fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
     let (clock, ttl) = (Clock::pausable(), Ttl::new(ms(100)).unwrap());
-    let renew = None;
-    let lease = Lease::granted(
-        clock.now(),
-        ttl.get(),
-        &Terms {
-            ttl,
-            renew,
-            bounds,
-            margin: Margin::DEFAULT,
+    let terms = Terms {
+        ttl,
+        renew: None,
+        bounds,
+        margin: Margin::DEFAULT,
+    };
+    let lease = Lease::granted(clock.now(), ttl.get(), &terms);
+    let attempt = Attempt {
+        token: Token::of_test(1),
+        claim: Claim {
+            key: "lock:x".into(),
+            value: "1".into(),
+            queues: true,
         },
-    );
-    Arc::new(LeaseCell::new(Home::here(), "lock:x".into(), clock, &lease))
+    };
+    let spec = AcquireSpec::of_test("lock:x", terms);
+    let cell = LeaseCell::new(Home::here(), &spec, &attempt, clock, &lease);
+    Arc::new(cell)
 }
 
 #[tokio::test(start_paused = true)]

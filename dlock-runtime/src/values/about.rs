@@ -13,17 +13,29 @@ use super::ttl;
 /// The description of a holder, for people.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
-    pub(crate) host: &'a str,
+    pub(crate) host: &'a WrittenName,
     pub(crate) pid: &'a str,
     pub(crate) function: &'a str,
     pub(crate) since: SystemTime,
+}
+
+/// A name as an entry has it. Written once, where it is the same in every entry.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenName(String);
+
+impl WrittenName {
+    pub(crate) fn of(name: &str) -> Self {
+        let mut written = String::new();
+        write_name(name, &mut written);
+        Self(written)
+    }
 }
 
 impl About<'_> {
     /// `host|pid|function|since ms`.
     pub(super) fn write(&self, out: &mut String) {
         let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();
-        write_name(self.host, out);
+        out.push_str(&self.host.0);
         out.push('|');
         out.push_str(self.pid);
         out.push('|');

@@ -188,7 +188,11 @@ impl Key {
             return Err(InvalidKey::new(self, why));
         }
         let text = Arc::make_mut(&mut self.0); // usually unshared, and has room
-        text.whole.replace_range(..text.namespace, namespace);
+        if text.namespace == 0 {
+            text.whole.insert_str(0, namespace); // usual, and cheaper than `replace_range`
+        } else {
+            text.whole.replace_range(..text.namespace, namespace);
+        }
         text.namespace = namespace.len();
         Ok(self)
     }

@@ -8,6 +8,9 @@ pub(crate) const SLOTS: u16 = 16_384;
 /// The part of a key that a cluster hashes instead of the whole key: the text between the first `{`
 /// and the next `}`, unless it is empty.
 pub(crate) fn hash_tag(key: &str) -> Option<&str> {
+    if !key.as_bytes().contains(&b'{') {
+        return None; // usual, and found out faster than by `split_once`
+    }
     let (_, rest) = key.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
     (!tag.is_empty()).then_some(tag)

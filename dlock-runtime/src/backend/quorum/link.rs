@@ -432,7 +432,8 @@ impl Link for QuorumLink {
         Box::pin(self.most(move |node| Box::pin(async move { node.read(key, within).await })))
     }
 
-    /// The keys of all nodes, one after the other; the cursor's first digits say which.
+    /// The keys of all nodes, one after the other; the cursor's first digits say which. A node that
+    /// fails is left out if the others are a quorum: a lock that is held is at one of them.
     fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
         const NODE: u32 = 56;
         Box::pin(async move {
@@ -445,17 +446,22 @@ impl Link for QuorumLink {
                     keys: Vec::new(),
                 });
             };
-            let mut scanned = node
-                .scan(prefix, cursor & ((1 << NODE) - 1), within)
-                .await?;
-            let next = connected.next();
             let number = |at: usize| u64::try_from(at).unwrap_or(0) << NODE;
-            scanned.cursor = match (scanned.cursor, next) {
-                (0, None) => 0,
-                (0, Some((next, _))) => number(next),
-                (cursor, _) => number(at) | cursor,
-            };
-            Ok(scanned)
+            let next = connected.next().map_or(0, |(next, _)| number(next));
+            match node.scan(prefix, cursor & ((1 << NODE) - 1), within).await {
+                Ok(mut scanned) => {
+                    scanned.cursor = match scanned.cursor {
+                        0 => next,
+                        cursor => number(at) | cursor,
+                    };
+                    Ok(scanned)
+                }
+                Err(_) if self.everywhere().count() > self.shared.nodes.quorum() => Ok(Scanned {
+                    cursor: next,
+                    keys: Vec::new(),
+                }),
+                Err(error) => Err(error),
+            }
         })
     }
 

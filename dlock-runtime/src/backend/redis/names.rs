@@ -53,15 +53,43 @@ pub(super) struct LockKeys<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Companion<'a> {
     namespace: &'a str,
-    letter: &'static str,
+    letter: Letter,
     lock: &'a str,
     /// The lock's name contains a hash tag.
     is_tagged: bool,
 }
 
+/// Which key of a lock a name is of.
+#[derive(Clone, Copy, Debug)]
+enum Letter {
+    Queue,
+    Heartbeats,
+    Hints,
+}
+
+impl Letter {
+    /// What stands between the namespace and the lock's name.
+    fn before(self) -> &'static str {
+        match self {
+            Letter::Queue => "@w:{",
+            Letter::Heartbeats => "@a:{",
+            Letter::Hints => "@h:{",
+        }
+    }
+
+    /// The same for a lock with a hash tag of its own.
+    fn before_tagged(self) -> &'static str {
+        match self {
+            Letter::Queue => "@w#",
+            Letter::Heartbeats => "@a#",
+            Letter::Hints => "@h#",
+        }
+    }
+}
+
 impl<'a> Companion<'a> {
     /// The parts of the name, in order.
-    fn parts(self) -> [&'a str; 6] {
+    fn parts(self) -> [&'a str; 4] {
         let Self {
             namespace,
             letter,
@@ -72,9 +100,9 @@ impl<'a> Companion<'a> {
             let bare = lock.strip_prefix(namespace).unwrap_or(lock);
             // `#` and not `:`, because `{<lock>}` is a valid lock name too, and would get the
             // companions of the untagged `<lock>`.
-            [namespace, "@", letter, "#", bare, ""]
+            [namespace, letter.before_tagged(), bare, ""]
         } else {
-            [namespace, "@", letter, ":{", lock, "}"]
+            [namespace, letter.before(), lock, "}"]
         }
     }
 
@@ -125,9 +153,9 @@ impl Names {
         };
         LockKeys {
             counter: self.counter(lock),
-            queue: companion("w"),
-            heartbeats: companion("a"),
-            hints: companion("h"),
+            queue: companion(Letter::Queue),
+            heartbeats: companion(Letter::Heartbeats),
+            hints: companion(Letter::Hints),
         }
     }
 

@@ -27,6 +27,7 @@ use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
 use crate::policy::server_check::{PoolSettings, judge, judge_nodes};
 use crate::policy::tokens::Census;
+use crate::values::about::WrittenName;
 use crate::values::config::{Address, Config, RedisAddress, Settings};
 use crate::values::error::{LockError, Reason};
 use crate::values::finding::Finding;
@@ -49,7 +50,7 @@ pub(crate) struct Core {
     local_queues: LocalQueues,
     /// Which locks were asked for inside which others.
     lock_orders: Mutex<LockOrders>,
-    holder_name: String,
+    holder_name: WrittenName,
     shut: AtomicBool,
     /// How many releases got no clear answer.
     unclear_releases: AtomicU64,
@@ -88,7 +89,7 @@ impl Core {
                 settings.clock_margin,
             ),
             lock_orders: Mutex::default(),
-            holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
+            holder_name: WrittenName::of(&settings.holder_name.clone().unwrap_or_else(host_name)),
             shut: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
             observers,
@@ -207,7 +208,7 @@ impl Core {
         &self.observers
     }
 
-    pub(crate) fn holder_name(&self) -> &str {
+    pub(crate) fn holder_name(&self) -> &WrittenName {
         &self.holder_name
     }
 

@@ -41,7 +41,8 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn downgrade(&self) -> Result<(), LockError> {
-        let is_writer = |part: &LockGuard| part.hold.spec.kind == Kind::Write && !part.is_joined();
+        let is_writer =
+            |part: &LockGuard| part.hold.spec().kind == Kind::Write && !part.is_joined();
         if !self.parts().all(is_writer) {
             return Err(LockError::config(
                 "only a lock that was taken with `write` can be downgraded to `read`",

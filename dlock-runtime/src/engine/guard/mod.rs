@@ -71,11 +71,8 @@ pub struct LockGuard {
 #[derive(Clone)]
 pub(crate) struct Hold {
     pub(crate) core: Arc<Core>,
-    pub(crate) claim: Claim,
-    pub(crate) token: Token,
     pub(crate) fence: Fence,
     pub(crate) cell: Arc<LeaseCell>,
-    pub(crate) spec: Arc<AcquireSpec>,
     /// When the call began that took it, and when it had it.
     pub(crate) begun: Moment,
     pub(crate) granted: Moment,
@@ -86,8 +83,20 @@ impl Hold {
     async fn link(&self, within: Duration) -> Result<Arc<dyn Link>, CommandError> {
         self.core
             .backend()
-            .link(self.spec.key.as_str(), within)
+            .link(self.spec().key.as_str(), within)
             .await
+    }
+
+    fn spec(&self) -> &Arc<AcquireSpec> {
+        self.cell.spec()
+    }
+
+    fn token(&self) -> Token {
+        self.cell.token()
+    }
+
+    fn claim(&self) -> &Claim {
+        self.cell.claim()
     }
 }
 
@@ -168,7 +177,7 @@ impl LockGuard {
     /// The lock's name on the server, namespace included; of several keys, the first one's.
     #[must_use]
     pub fn key(&self) -> &Key {
-        &self.hold.spec.key
+        &self.hold.spec().key
     }
 
     /// The fencing token of this grant: send it along with each write that must not come late.
@@ -260,7 +269,7 @@ impl LockGuard {
         for part in self.parts() {
             let holds = async {
                 let link = part.hold.link(timeout).await?;
-                link.holds(&part.hold.claim, timeout).await
+                link.holds(part.hold.claim(), timeout).await
             };
             match holds.await {
                 Ok(true) => {}
@@ -275,7 +284,10 @@ impl LockGuard {
 
     /// The body begins: keeps the key until this server time. `false` if the lease is lost.
     pub(crate) fn keep_until(&self, until: u64) -> bool {
-        self.hold.core.watchdog().keep_until(self.hold.token, until)
+        self.hold
+            .core
+            .watchdog()
+            .keep_until(self.hold.token(), until)
     }
 
     /// Ends when the lease is lost, with the cause; **never** for a lease that is released in time.
@@ -336,7 +348,7 @@ impl LockGuard {
     /// The server said that the lock is not ours. The token table knows why: after the deadline
     /// that is expected.
     fn gone(&self) -> LockError {
-        self.hold.core.watchdog().refused(self.hold.token);
+        self.hold.core.watchdog().refused(self.hold.token());
         self.lost_error(self.why_lost().unwrap_or(LostCause::Gone))
     }
 
@@ -388,18 +400,14 @@ impl LockGuard {
 
     /// The holder has it: observers are told from here on. Called in the caller's span.
     pub(super) fn begins(&self, class: Option<Arc<ObservedClass>>) {
-        let Hold {
-            spec,
-            fence,
-            granted,
-            cell,
-            ..
-        } = &self.hold;
-        cell.begins(ObservedHold::begins(spec.asked(), class, *fence, *granted));
+        let Hold { fence, granted, .. } = self.hold;
+        let asked = self.spec().asked();
+        let hold = ObservedHold::begins(asked, class, fence, granted);
+        self.hold.cell.begins(hold);
     }
 
     pub(super) fn spec(&self) -> &Arc<AcquireSpec> {
-        &self.hold.spec
+        self.hold.spec()
     }
 
     /// What observers are told of the hold of the first key.
@@ -408,7 +416,7 @@ impl LockGuard {
     }
 
     pub(crate) fn kind(&self) -> &Kind {
-        &self.hold.spec.kind
+        &self.hold.spec().kind
     }
 
     /// Whether this guard only counts, because an outer guard owns the lock.
@@ -422,11 +430,11 @@ impl LockGuard {
 
     /// Where in the program it was requested.
     pub(crate) fn site(&self) -> Site {
-        self.hold.spec.site
+        self.hold.spec().site
     }
 
     pub(crate) fn is_renewed(&self) -> bool {
-        self.hold.spec.terms.renew.is_some()
+        self.hold.spec().terms.renew.is_some()
     }
 
     /// The lock and its site, for the lock order.

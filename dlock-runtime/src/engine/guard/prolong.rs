@@ -103,12 +103,12 @@ impl LockGuard {
             let link = first.hold.link(within).await?;
             if !guards
                 .iter()
-                .all(|it| watchdog.extending(it.hold.token, terms.lease(), &it.hold.cell))
+                .all(|it| watchdog.extending(it.hold.token(), terms.lease(), &it.hold.cell))
             {
                 return Ok(false);
             }
             let item = |guard: &&LockGuard| Renewal {
-                claim: guard.hold.claim.clone(),
+                claim: guard.hold.claim().clone(),
                 ttl: terms.lease(),
             };
             let (items, sent) = (guards.iter().map(item).collect::<Vec<_>>(), clock.now());
@@ -117,7 +117,7 @@ impl LockGuard {
                 match renewed {
                     Renewed::Yes
                         if watchdog.extended(
-                            guard.hold.token,
+                            guard.hold.token(),
                             sent,
                             terms.ttl,
                             &guard.hold.cell,
@@ -141,19 +141,19 @@ impl LockGuard {
         let (clock, watchdog) = (self.hold.core.backend().clock(), self.hold.core.watchdog());
         let begun = clock.now();
         let link = self.hold.link(within).await?;
-        if !watchdog.extending(self.hold.token, on_server, &self.hold.cell) {
+        if !watchdog.extending(self.hold.token(), on_server, &self.hold.cell) {
             return Ok(Prolonged::TooLate);
         }
         let sent = clock.now();
         let rest = sent.until(begun.plus(within));
         let ours = match by {
             By::Renewal => self.renew(&*link, on_server, rest).await?,
-            By::Downgrade => link.downgrade(&self.hold.claim, on_server, rest).await?,
+            By::Downgrade => link.downgrade(self.hold.claim(), on_server, rest).await?,
         };
         if !ours {
             return Ok(Prolonged::NotOurs);
         }
-        if watchdog.extended(self.hold.token, sent, ttl, &self.hold.cell) {
+        if watchdog.extended(self.hold.token(), sent, ttl, &self.hold.cell) {
             Ok(Prolonged::Yes)
         } else {
             Ok(Prolonged::TooLate)
@@ -167,7 +167,7 @@ impl LockGuard {
         ttl: Ttl,
         within: Duration,
     ) -> Result<bool, CommandError> {
-        let claim = self.hold.claim.clone();
+        let claim = self.hold.claim().clone();
         let item = [Renewal { claim, ttl }];
         match link.renew(&item, within).await?.first() {
             Some(Renewed::Yes) => Ok(true),

@@ -114,16 +114,9 @@ impl LockGuard {
             Some(Leaves::Forked) => return Err(self.lost_error(LostCause::Forked)),
             Some(Leaves::At(now)) => now,
         };
-        let Hold {
-            core,
-            token,
-            cell,
-            spec,
-            ..
-        } = &self.hold;
+        let Hold { core, cell, .. } = &self.hold;
         let may_hand_on = self.may_be_handed_on();
-        let given_back =
-            (core.local_queues()).give_back(&spec.queue_key, *token, now, may_hand_on, cell);
+        let given_back = core.local_queues().give_back(cell, now, may_hand_on);
         let by = match given_back {
             GivenBack::HandedOn => return Ok(Released::Freed),
             GivenBack::ToServer(by) => by,
@@ -145,7 +138,7 @@ impl LockGuard {
                 Ok(given_back) => Ok(self.released(given_back)),
             },
             ReleaseBy::Host => {
-                core.watchdog().nudge(*token);
+                core.watchdog().nudge(cell.token());
                 Box::pin(self.wait_for_watchdog()).await // boxed, as it is rare
             }
             ReleaseBy::Nobody => Ok(Released::NotHeld),
@@ -161,25 +154,17 @@ impl LockGuard {
         if self.entered.is_inner() {
             self.entered.leave(&self.hold.cell.holds);
         } else if let Some(Leaves::At(now)) = self.leave(None) {
-            let Hold {
-                core,
-                token,
-                cell,
-                spec,
-                ..
-            } = &self.hold;
+            let Hold { core, cell, .. } = &self.hold;
             let may_hand_on = self.may_be_handed_on();
-            if !(core.local_queues()).drop_hold(&spec.queue_key, *token, now, may_hand_on, cell) {
-                core.watchdog().nudge(*token);
+            if !core.local_queues().drop_hold(cell, now, may_hand_on) {
+                core.watchdog().nudge(cell.token());
             }
         }
     }
 
     /// Marks the lock as given back; `None` if it was given back before.
     fn leave(&self, checked: Option<Moment>) -> Option<Leaves> {
-        let Hold {
-            core, cell, spec, ..
-        } = &self.hold;
+        let Hold { core, cell, .. } = &self.hold;
         let now = match checked {
             Some(now) => Some(now),
             None if cell.is_inherited() => None,
@@ -196,7 +181,7 @@ impl LockGuard {
             return Some(Leaves::Forked);
         };
         if let Some(observed) = cell.observed() {
-            let (asked, long) = (spec.asked(), core.settings().observing.long_hold);
+            let (asked, long) = (cell.spec().asked(), core.settings().observing.long_hold);
             observed.ended(asked, now, cell.is_lost(), long);
         }
         Some(Leaves::At(now))
@@ -206,18 +191,19 @@ impl LockGuard {
     /// `min_hold`, if a write may still come late, or if a strict release has to know whether the
     /// lock was ours.
     fn may_be_handed_on(&self) -> bool {
-        let Hold { cell, spec, .. } = &self.hold;
-        let server_must_know =
-            spec.terms.bounds.min_hold.is_some() || cell.has_open_writes() || self.is_strict();
+        let cell = &self.hold.cell;
+        let server_must_know = cell.spec().terms.bounds.min_hold.is_some()
+            || cell.has_open_writes()
+            || self.is_strict();
         !server_must_know
     }
 
     pub(crate) fn is_released_in_background(&self) -> bool {
-        self.hold.spec.release == Release::Background
+        self.hold.spec().release == Release::Background
     }
 
     pub(crate) fn is_strict(&self) -> bool {
-        self.hold.spec.release == Release::Strict
+        self.hold.spec().release == Release::Strict
     }
 
     /// Sends the release. Without a clear answer, the token has gone to the watchdog when this
@@ -227,24 +213,23 @@ impl LockGuard {
             guard: self,
             settled: false,
         };
-        let Hold { core, spec, .. } = &self.hold;
+        let Hold { core, cell, .. } = &self.hold;
         let timeout = core.settings().command_timeout;
         let (link, now) = core
             .backend()
-            .link_at(begun, spec.key.as_str(), timeout)
+            .link_at(begun, cell.spec().key.as_str(), timeout)
             .await?;
         let left = now.until(begun.plus(timeout));
-        let given_back = link.release(&self.hold.claim, keep_until, left).await?;
+        let given_back = link.release(self.hold.claim(), keep_until, left).await?;
         // With something open at a node the lock is free, and the watchdog cleans up there.
         unclear.settled = !given_back.is_open;
         // It was sent once, so the lock was gone before; a release that is repeated may have found
         // it the first time.
         if !given_back.found {
-            self.hold.cell.was_gone();
+            cell.was_gone();
         }
         if !given_back.is_open {
-            let watchdog = self.hold.core.watchdog();
-            watchdog.released(self.hold.token, &self.hold.cell);
+            core.watchdog().released(cell);
         }
         Ok(given_back)
     }
@@ -303,7 +288,7 @@ impl Drop for Unclear<'_> {
                 .hold
                 .core
                 .watchdog()
-                .hand_over(self.guard.hold.token);
+                .hand_over(self.guard.hold.token());
         }
     }
 }

@@ -110,7 +110,7 @@ impl LockGuard {
         if !cell.write_begins() {
             return Ok(None);
         }
-        let answer = link.write(&self.hold.claim, writes, left).await;
+        let answer = link.write(self.hold.claim(), writes, left).await;
         if !matches!(&answer, Err(error) if error.leaves_open()) {
             cell.write_ended();
         }

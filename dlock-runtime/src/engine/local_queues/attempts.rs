@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::queue_key::QueueKey;
 use super::queue_state::LeaderEpoch;
 use super::{LocalQueues, Taken};
+use crate::engine::spec::AcquireSpec;
 use crate::policy::client::Settled;
-use crate::policy::lease::Terms;
 use crate::policy::local_queue::{Attempt, Grant};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -79,26 +79,22 @@ impl LocalQueues {
     /// token is being cleaned up.
     pub(in crate::engine) fn take(
         &self,
-        terms: &Terms,
-        attempt: Attempt,
+        spec: &Arc<AcquireSpec>,
+        attempt: &Attempt,
         grant: Grant,
         now: Moment,
     ) -> Option<Taken> {
         let mut state = self.lock();
-        let holder = |lease: &_| self.cell(&attempt, lease);
+        let holder = |lease: &_| self.cell(spec, attempt, lease);
         let cell = self
             .alone(&mut state)
-            .take(&attempt, &grant, terms, now, holder);
+            .take(attempt, &grant, &spec.terms, now, holder);
         let begun = (cell.is_some()).then(|| self.shared.begins(&mut state, attempt.token));
         drop(state);
         if let Some(begun) = begun {
             self.shared.begun(begun);
         }
-        cell.map(|cell| Taken {
-            attempt,
-            grant,
-            cell,
-        })
+        cell.map(|cell| Taken { grant, cell })
     }
 }
 

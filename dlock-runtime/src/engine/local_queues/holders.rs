@@ -4,7 +4,6 @@
 //! It sends no release: the caller does, or the watchdog.
 
 use super::LocalQueues;
-use super::queue_key::QueueKey;
 use crate::engine::lease_cell::LeaseCell;
 use crate::policy::client::GivenBack;
 use crate::policy::tokens::ReleaseBy;
@@ -18,12 +17,11 @@ impl LocalQueues {
     /// about the token.
     pub(in crate::engine) fn give_back(
         &self,
-        queue_key: &QueueKey,
-        token: Token,
+        cell: &LeaseCell,
         now: Moment,
         may_hand_on: bool,
-        cell: &LeaseCell,
     ) -> GivenBack {
+        let (queue_key, token) = (&cell.spec().queue_key, cell.token());
         // Under the mutex: the cell's task must not report the end of a lease that is the next
         // holder's by then.
         let ended = || cell.hand_on();
@@ -41,12 +39,11 @@ impl LocalQueues {
     /// As `give_back`, for a hold without a guard; returns whether it was handed on.
     pub(in crate::engine) fn drop_hold(
         &self,
-        queue_key: &QueueKey,
-        token: Token,
+        cell: &LeaseCell,
         now: Moment,
         may_hand_on: bool,
-        cell: &LeaseCell,
     ) -> bool {
+        let (queue_key, token) = (&cell.spec().queue_key, cell.token());
         let ended = || cell.hand_on();
         let handed_on = self.at(queue_key, |it| it.drop_hold(token, now, may_hand_on, ended));
         if handed_on == Some(true) {

@@ -61,8 +61,8 @@ pub(super) struct Joined {
 /// A lock that was taken.
 #[derive(Debug)]
 pub(super) struct Taken {
-    pub(super) attempt: Attempt,
     pub(super) grant: Grant,
+    /// Under which token, and whether it still counts.
     pub(super) cell: Arc<LeaseCell>,
 }
 
@@ -164,7 +164,7 @@ impl LocalQueues {
     /// `answered`: the answer that this waiter has read.
     pub(super) fn check(
         &self,
-        spec: &AcquireSpec,
+        spec: &Arc<AcquireSpec>,
         waiter_id: WaiterId,
         now: Moment,
         waker: &Waker,
@@ -192,7 +192,7 @@ impl LocalQueues {
     fn check_in(
         &self,
         it: &mut Locked<'_>,
-        spec: &AcquireSpec,
+        spec: &Arc<AcquireSpec>,
         waiter_id: WaiterId,
         now: Moment,
         waker: &Waker,
@@ -201,7 +201,7 @@ impl LocalQueues {
             return (PollResult::SentAway(error), None);
         }
         it.queue_state.notifies |= it.queue_state.queue.responds(waiter_id);
-        let holder = |attempt: &Attempt, lease: &_| self.cell(attempt, lease);
+        let holder = |attempt: &Attempt, lease: &_| self.cell(spec, attempt, lease);
         let checked = it.client().check(waiter_id, now, &spec.terms, holder);
         let mut unowned = match checked {
             Checked::Yours(attempt, grant, cell) => {
@@ -215,12 +215,7 @@ impl LocalQueues {
                 it.queue_state.notifies |=
                     grant.chain.index == 0 || !it.queue_state.queue.may_be_handed_on(now);
                 it.begins = Some(attempt.token);
-                let taken = Taken {
-                    attempt,
-                    grant,
-                    cell,
-                };
-                return (PollResult::Yours(taken), None);
+                return (PollResult::Yours(Taken { grant, cell }), None);
             }
             Checked::TooLate { unowned, left } => {
                 it.queue_state.notifies = true;
@@ -298,10 +293,9 @@ impl LocalQueues {
     }
 
     /// The cell that tells the attempt's holder about its lease.
-    fn cell(&self, attempt: &Attempt, lease: &Lease) -> Arc<LeaseCell> {
-        let key = attempt.claim.key.clone();
+    fn cell(&self, spec: &Arc<AcquireSpec>, attempt: &Attempt, lease: &Lease) -> Arc<LeaseCell> {
         let Shared { home, clock, .. } = *self.shared;
-        Arc::new(LeaseCell::new(home, key, clock, lease))
+        Arc::new(LeaseCell::new(home, spec, attempt, clock, lease))
     }
 
     /// For an attempt outside any queue.

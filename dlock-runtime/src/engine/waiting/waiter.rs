@@ -20,12 +20,12 @@ use crate::policy::local_queue::WaiterId;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
-pub(in crate::engine) struct Waiter {
-    core: Arc<Core>,
-    spec: Arc<AcquireSpec>,
+pub(in crate::engine) struct Waiter<'a> {
+    core: &'a Arc<Core>,
+    spec: &'a Arc<AcquireSpec>,
     id: WaiterId,
     /// The runtime in which it began to wait.
-    runtime: Handle,
+    runtime: &'a Handle,
     /// The first acquire, while this waiter sends it.
     own: Option<Arc<FirstAcquire>>,
     /// It sends the first acquire, and has not been polled since it joined.
@@ -35,12 +35,12 @@ pub(in crate::engine) struct Waiter {
     done: bool,
 }
 
-impl Waiter {
+impl<'a> Waiter<'a> {
     /// Joins the queue. The waker is that of the first poll, which follows at once.
     pub(in crate::engine) fn new(
-        core: &Arc<Core>,
-        spec: &Arc<AcquireSpec>,
-        runtime: &Handle,
+        core: &'a Arc<Core>,
+        spec: &'a Arc<AcquireSpec>,
+        runtime: &'a Handle,
         now: Moment,
         waker: &Waker,
     ) -> Self {
@@ -63,10 +63,10 @@ impl Waiter {
             acquire.spawn();
         }
         Self {
-            core: core.clone(),
-            spec: spec.clone(),
+            core,
+            spec,
             id: waiter_id,
-            runtime: runtime.clone(),
+            runtime,
             has_just_joined: own.is_some(),
             own,
             done: false,
@@ -107,7 +107,7 @@ impl Waiter {
             key,
             function,
             ..
-        } = &*self.spec;
+        } = &**self.spec;
         let queues = self.core.local_queues();
         let holder = queues.at(queue_key, |it| it.queue_state.holder.clone());
         observe::slow_acquire(key.as_str(), function, waited, holder.flatten().as_deref());
@@ -120,23 +120,23 @@ impl Waiter {
         now: Moment,
         mut leader: Option<Leader>,
     ) -> Poll<Result<Option<Taken>, LockError>> {
-        let (core, queue_key) = (&self.core, &self.spec.queue_key);
+        let (core, queue_key) = (self.core, &self.spec.queue_key);
         let answered = leader.as_mut().map(Leader::answered);
         let (poll_result, side_effects) =
-            (core.local_queues()).check(&self.spec, self.id, now, cx.waker(), answered);
+            (core.local_queues()).check(self.spec, self.id, now, cx.waker(), answered);
         for unowned in side_effects.unowned {
             core.see_to(unowned);
         }
         match leader {
             Some(leader) if side_effects.is_dismissed => leader.dismiss(),
-            Some(leader) => leader.go_on(&self.runtime),
+            Some(leader) => leader.go_on(self.runtime),
             None => {}
         }
         match poll_result {
             PollResult::Wait => Poll::Pending,
             PollResult::Lead(leader_epoch) => {
                 let here = Handle::try_current();
-                let here = here.as_ref().unwrap_or(&self.runtime);
+                let here = here.as_ref().unwrap_or(self.runtime);
                 Leader::new(core.clone(), queue_key.clone(), leader_epoch).go_on(here);
                 Poll::Pending
             }
@@ -156,7 +156,7 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         if self.done && self.own.is_none() {
             return;

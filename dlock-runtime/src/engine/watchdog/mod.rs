@@ -13,7 +13,7 @@ mod lease_table;
 mod thread;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::lease_table::LeaseTable;
@@ -62,12 +62,12 @@ impl Watchdog {
 
     /// Restarts the watchdog's thread if a panic ended it, so that new leases are watched over.
     pub(crate) fn revive(&self) -> Result<(), LockError> {
-        let mut state = self.shared().lock();
-        if !std::mem::take(&mut state.dead) {
+        let dead = &self.shared().dead;
+        if !dead.load(Ordering::Acquire) || !dead.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        drop(state);
-        thread::start(self.leases.clone()).inspect_err(|_| self.shared().lock().dead = true)
+        let started = thread::start(self.leases.clone());
+        started.inspect_err(|_| dead.store(true, Ordering::Release))
     }
 
     /// The server granted this process a token that no local queue waits for: unless it is known
@@ -87,10 +87,10 @@ impl Watchdog {
     }
 
     /// A lease has begun: watches over it from here on.
-    pub(super) fn watch(&self, token: Token, cell: &Arc<LeaseCell>) {
+    pub(super) fn watch(&self, cell: &Arc<LeaseCell>) {
         match self.kind {
             WatchdogKind::Thread => {} // `Shared::begun` has woken it
-            WatchdogKind::Caller => caller::watch(&self.leases, token, cell.clone()),
+            WatchdogKind::Caller => caller::watch(&self.leases, cell.token(), cell.clone()),
         }
     }
 
@@ -126,8 +126,8 @@ impl Watchdog {
     }
 
     /// The release was answered.
-    pub(crate) fn released(&self, token: Token, cell: &LeaseCell) {
-        self.shared().update(|tokens| tokens.released(token));
+    pub(crate) fn released(&self, cell: &LeaseCell) {
+        self.shared().update(|tokens| tokens.released(cell.token()));
         cell.notify();
     }
 

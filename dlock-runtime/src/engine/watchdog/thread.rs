@@ -4,6 +4,7 @@
 //! up or a few seconds have passed; if it ends earlier, all leases are lost, and say so.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::lease_table::{self, LeaseTable};
@@ -116,7 +117,7 @@ impl Drop for LastWord {
     fn drop(&mut self) {
         let shared = &self.0.shared;
         let mut state = shared.lock();
-        state.dead = true;
+        shared.dead.store(true, Ordering::Release);
         let now: Moment = shared.clock.now();
         let tokens = state.tokens.all();
         let lost: Vec<_> = tokens

@@ -92,10 +92,6 @@ impl Server {
         self.queues.ends(key, time)
     }
 
-    pub(crate) fn last_epoch(&self) -> u64 {
-        self.last_epoch
-    }
-
     pub(crate) fn set_last_epoch(&mut self, epoch: u64) {
         self.last_epoch = epoch;
     }

@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use crate::values::about::About;
+use crate::values::about::{About, WrittenName};
 use crate::values::entry;
 use crate::values::holder::{Holder, Process, Reading, read, token_in};
 use crate::values::kind::Kind;
@@ -33,7 +33,7 @@ fn write(token: Token, about: &About<'_>) -> String {
 }
 
 /// Of this process.
-fn about<'a>(host: &'a str, function: &'a str, since: SystemTime) -> About<'a> {
+fn about<'a>(host: &'a WrittenName, function: &'a str, since: SystemTime) -> About<'a> {
     About {
         host,
         pid: fresh().pid(),
@@ -56,7 +56,7 @@ proptest! {
         since in 0..4_000_000_000_000u64,
     ) {
         let token = fresh();
-        let value = write(token, &about(&host, &function, at(since)));
+        let value = write(token, &about(&WrittenName::of(&host), &function, at(since)));
         prop_assert!(value.starts_with("1|x|"));
         prop_assert!(value.bytes().all(|byte| byte.is_ascii_graphic()), "{value:?}");
         let process = process(&value);
@@ -89,7 +89,10 @@ fn odd_host_names_survive() {
         "büro",
         "日本",
     ] {
-        let value = write(Token::of_test(1), &about(host, "shop::purchase", at(1)));
+        let value = write(
+            Token::of_test(1),
+            &about(&WrittenName::of(host), "shop::purchase", at(1)),
+        );
         assert_eq!(process(&value).host(), host);
     }
 }
@@ -139,9 +142,12 @@ fn a_number_that_is_not_ours_in_front_is_another_layout() {
 
 #[test]
 fn a_token_of_elsewhere_is_another_process() {
-    let value = write(Token::of_test(1), &about("host", "f", at(1)));
+    let value = write(
+        Token::of_test(1),
+        &about(&WrittenName::of("host"), "f", at(1)),
+    );
     assert!(!process(&value).is_this_process());
-    let ours = write(fresh(), &about("host", "f", at(1)));
+    let ours = write(fresh(), &about(&WrittenName::of("host"), "f", at(1)));
     assert!(process(&ours).is_this_process());
 }
 
@@ -154,7 +160,10 @@ fn retired(value: &str) -> String {
 #[test]
 fn a_kept_key_still_tells_who_held_it() {
     for (token, here) in [(fresh(), true), (Token::of_test(1), false)] {
-        let value = write(token, &about("web-3", "shop::purchase", at(1)));
+        let value = write(
+            token,
+            &about(&WrittenName::of("web-3"), "shop::purchase", at(1)),
+        );
         let (held, kept) = (process(&value), process(&retired(&value)));
         assert_eq!(kept, held, "nothing of it is lost");
         assert_eq!((kept.host(), kept.function()), ("web-3", "shop::purchase"));
@@ -167,10 +176,16 @@ fn a_kept_key_still_tells_who_held_it() {
 fn a_token_is_read_from_what_its_pool_wrote_and_holds() {
     let source = TokenSource::new().unwrap();
     let token = source.draw();
-    let value = write(token, &about("web-3", "shop::purchase", at(1)));
+    let value = write(
+        token,
+        &about(&WrittenName::of("web-3"), "shop::purchase", at(1)),
+    );
     let recognized = |value: &str| token_in(value).and_then(|wire| source.recognize(wire));
     assert_eq!(recognized(&value), Some(token));
-    let elsewhere = write(Token::of_test(1), &about("web-3", "shop::purchase", at(1)));
+    let elsewhere = write(
+        Token::of_test(1),
+        &about(&WrittenName::of("web-3"), "shop::purchase", at(1)),
+    );
     let wire = token.to_wire();
     let parts: Vec<&str> = wire.split('-').collect();
     let [instance, pool, number] = parts[..] else {
@@ -253,9 +268,12 @@ fn a_token_is_that_of_its_own_pool_only() {
 fn a_holder_says_who_and_where() {
     let elsewhere = read(&write(
         Token::of_test(1),
-        &about("web-3", "shop::purchase", at(1)),
+        &about(&WrittenName::of("web-3"), "shop::purchase", at(1)),
     ));
-    let here = read(&write(fresh(), &about("web-3", "shop::purchase", at(1))));
+    let here = read(&write(
+        fresh(),
+        &about(&WrittenName::of("web-3"), "shop::purchase", at(1)),
+    ));
     let said = [elsewhere, here].map(|reading| match reading {
         Reading::Holder(holder) => holder.to_string(),
         Reading::UnknownLayout => panic!("not a holder"),
@@ -278,7 +296,7 @@ fn no_output_shows_a_token() {
     let secret = token.to_wire();
     let (instance, sequence) = secret.split_once('-').unwrap();
     assert_eq!(instance.len(), 32, "128 bits");
-    let value = write(token, &about("host", "f", at(1)));
+    let value = write(token, &about(&WrittenName::of("host"), "f", at(1)));
     let mut all = vec![format!("{token:?}"), format!("{source:?}")];
     for value in [retired(&value), value] {
         let reading = read(&value);

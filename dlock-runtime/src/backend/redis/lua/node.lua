@@ -52,7 +52,7 @@ if number > 1 then
         end
         if is_late then
           replies[i + 1], open = {5}, open - 1
-        elseif there or is_open[lock] then
+        elseif there then
           is_open[lock] = true
         else
           local n = #votes + 1

@@ -69,7 +69,7 @@ async fn woken(by: Reader) -> usize {
         Reader::Itself => {
             let (poll_result, _) =
                 local_queues.check(&spec, first.waiter_id, now, &waker, answered);
-            assert!(matches!(poll_result, PollResult::Yours(it) if it.attempt.token == token));
+            assert!(matches!(poll_result, PollResult::Yours(it) if it.cell.token() == token));
         }
         Reader::Sibling => {
             let (poll_result, _) =

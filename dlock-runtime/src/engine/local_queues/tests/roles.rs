@@ -146,8 +146,8 @@ impl Site {
     }
 
     fn hold(self: &Arc<Self>, waiter_id: (usize, WaiterId), taken: &Taken) {
-        let Attempt { token: ours, claim } = &taken.attempt;
-        let (ours, grant, number) = (*ours, &taken.grant, number(&claim.value));
+        let (ours, claim) = (taken.cell.token(), taken.cell.claim());
+        let (grant, number) = (&taken.grant, number(&claim.value));
         self.seen(|seen| {
             assert!(!std::mem::replace(&mut seen.holds, true), "two at once");
             seen.turns.push(waiter_id);
@@ -164,8 +164,7 @@ impl Site {
         shuttle::thread::yield_now();
         self.seen(|seen| seen.holds = false);
         let may_hand_on = !(self.chances.refusals && thread_rng().gen_bool(0.2));
-        let given_back =
-            (self.local_queues).give_back(&queue_key(), ours, self.now(), may_hand_on, &taken.cell);
+        let given_back = (self.local_queues).give_back(&taken.cell, self.now(), may_hand_on);
         if given_back == GivenBack::HandedOn {
             return;
         }

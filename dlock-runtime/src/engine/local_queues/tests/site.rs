@@ -24,16 +24,12 @@ use crate::policy::lease::Terms;
 use crate::policy::local_queue::{Attempt, Grant, GrantKind, WaiterId};
 use crate::policy::tokens::{Action, Census};
 use crate::values::bounds::Bounds;
-use crate::values::class;
 use crate::values::error::LockError;
 use crate::values::handoff::Handoff;
-use crate::values::key::Key;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
-use crate::values::release::Release;
 use crate::values::token::Token;
 use crate::values::ttl::{Margin, Ttl};
-use crate::values::wait::Wait;
 
 pub(super) const KEY: &str = "k";
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -289,22 +285,13 @@ impl Site {
 }
 
 fn spec(ttl: Duration) -> Arc<AcquireSpec> {
-    Arc::new(AcquireSpec {
-        key: Key::from(KEY),
-        kind: Kind::Exclusive,
-        queue_key: queue_key(),
-        reentrant: false,
-        terms: Terms {
-            ttl: Ttl::new(ttl).unwrap(),
-            renew: None,
-            bounds: Bounds::default(),
-            margin: Margin::DEFAULT,
-        },
-        wait: Wait::Forever,
-        release: Release::Confirmed,
-        function: "f".into(),
-        site: class::Site::by_hand(std::panic::Location::caller()),
-    })
+    let terms = Terms {
+        ttl: Ttl::new(ttl).unwrap(),
+        renew: None,
+        bounds: Bounds::default(),
+        margin: Margin::DEFAULT,
+    };
+    AcquireSpec::of_test(KEY, terms)
 }
 
 /// The shared queue.

@@ -1,6 +1,8 @@
 //! Tests of a node that refuses commands: out of memory, without rights, with a value of another
 //! type. A refused command leaves nothing, and the others of its batch are executed.
 
+use dlock_harness::RedisServer;
+
 use super::{CAP, ballot, claim, link, plan, server, take_back, vote};
 use crate::backend::Node;
 use crate::backend::redis::connect::connect;
@@ -116,6 +118,11 @@ async fn a_missing_right_leaves_nothing_half_done() {
         }
         vote(&link, &claim("lock:y", "b"), 5).await; // wants a hint
         server.cmd(&["ACL", "SETUSER", "u", missing]).await;
+        // The hint is refused, or ends.
+        let _ = link
+            .vote(&ballot(&claim("lock:x", "b"), 5, &link), CAP)
+            .await;
+        assert_ends(&server, missing).await;
         let fresh = claim("lock:fresh", "a");
         let items = vec![
             OwnedCommand::TakeBack {
@@ -145,10 +152,18 @@ async fn a_missing_right_leaves_nothing_half_done() {
             _ => [true; 3],
         };
         assert_eq!(done, expected, "{missing}");
-        for key in &there {
-            let is_counter = key.starts_with("lock:@fence");
-            assert!(is_counter || server.pttl(key).await > 0, "{missing}: {key}");
-        }
+        assert_ends(&server, missing).await;
+    }
+}
+
+/// Every key but the counters has a time to live.
+async fn assert_ends(server: &RedisServer, missing: &str) {
+    for key in server.keys().await {
+        let is_counter = key.starts_with("lock:@fence");
+        assert!(
+            is_counter || server.pttl(&key).await > 0,
+            "{missing}: {key}"
+        );
     }
 }
 

@@ -31,13 +31,7 @@ struct Turn<'a> {
 }
 
 impl World {
-    pub(super) fn acts(
-        &mut self,
-        run: &Run,
-        at: usize,
-        step: Step,
-        seen: &mut Seen,
-    ) -> Outcome {
+    pub(super) fn acts(&mut self, run: &Run, at: usize, step: Step, seen: &mut Seen) -> Outcome {
         let mut client = self.clients[at].clone();
         let it = Rc::make_mut(&mut client);
         let mut turn = Turn {
@@ -76,7 +70,11 @@ impl Client {
     fn asks(&mut self, turn: &mut Turn<'_>, proposal: usize) {
         let (run, now) = (turn.run, turn.world.now());
         let asked = turn.world.voting();
-        if turn.world.ids().any(|it| turn.world.node(it).votes_from > turn.world.tick) {
+        if turn
+            .world
+            .ids()
+            .any(|it| turn.world.node(it).votes_from > turn.world.tick)
+        {
             turn.seen.saw(Witness::QuarantinedOut);
         }
         let proposal = self.proposal(turn, proposal);
@@ -180,7 +178,9 @@ impl Client {
             return;
         };
         let mut step = current.election.voted(node, vote);
-        if let (Vote::Granted { epoch, .. }, true) = (vote, turn.run.is(Mutant::QuorumOfTheAnswered)) {
+        if let (Vote::Granted { epoch, .. }, true) =
+            (vote, turn.run.is(Mutant::QuorumOfTheAnswered))
+        {
             let token = current.token;
             let unanswered = self.messages.iter().filter(|it| it.token == token).count();
             let answered = turn.run.nodes - unanswered;
@@ -349,7 +349,8 @@ impl Client {
             self.cancelled.remove(index);
         }
         if answer.conclusive && !turn.run.has(Fault::Back) {
-            self.messages.retain(|it| (it.token, it.node) != (token, node));
+            self.messages
+                .retain(|it| (it.token, it.node) != (token, node));
         }
     }
 
@@ -477,4 +478,3 @@ fn begins(turn: &mut Turn<'_>, fence: Fence, above: Fence) {
     turn.wrong = judge::judge_fence(turn.run, fence, above, turn.world.highest);
     turn.world.highest = turn.world.highest.max(fence);
 }
-

@@ -255,7 +255,11 @@ impl Client {
                 Phase::Holding(hold) => {
                     let left = now.until(hold.lease.deadline()).as_secs_f32();
                     let body = if hold.has_body { "body of" } else { "between" };
-                    let _ = write!(told, "{body} {}.{token} {:?} for {left:.1}", self.at, hold.fence);
+                    let _ = write!(
+                        told,
+                        "{body} {}.{token} {:?} for {left:.1}",
+                        self.at, hold.fence
+                    );
                 }
             },
         }

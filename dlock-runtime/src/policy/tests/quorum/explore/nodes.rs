@@ -54,7 +54,13 @@ impl World {
         judge::outlasts(run, self, message.node).then_some("S5")
     }
 
-    fn answer_to(&mut self, run: &Run, client: usize, message: &Message, seen: &mut Seen) -> Answer {
+    fn answer_to(
+        &mut self,
+        run: &Run,
+        client: usize,
+        message: &Message,
+        seen: &mut Seen,
+    ) -> Answer {
         let (node, time) = (message.node, self.time(message.node));
         let claim = self.claim((client, message.token)).clone();
         let holder = self.holder(node).map(|whose| self.claim(whose).clone());
@@ -148,7 +154,11 @@ impl World {
         }
         let mut cancelled = client.cancelled.clone();
         for it in &mut cancelled {
-            it.open = it.open.iter().filter(|node| !is_empty(it.token, *node)).collect();
+            it.open = it
+                .open
+                .iter()
+                .filter(|node| !is_empty(it.token, *node))
+                .collect();
         }
         cancelled.retain(|it| !it.open.is_empty());
         Rc::make_mut(&mut self.clients[at]).cancelled = cancelled;
@@ -159,7 +169,8 @@ impl World {
         match &message.what {
             What::Ballot { .. } => self.may_create(run, message),
             What::Adopt {
-                counts_for: Some(_), ..
+                counts_for: Some(_),
+                ..
             } => true,
             What::Adopt { .. } | What::Renew { .. } => {
                 self.holder(node) == Some((client.at, token))
@@ -179,8 +190,7 @@ impl World {
         let What::Ballot { not_after, .. } = message.what else {
             return false;
         };
-        message.phase == Way::Out
-            && (run.has(Fault::Back) || self.time(message.node) <= not_after)
+        message.phase == Way::Out && (run.has(Fault::Back) || self.time(message.node) <= not_after)
     }
 
     /// Its connections die with it.

@@ -82,7 +82,9 @@ impl World {
             }
         }
         let answered = client.messages.iter().map(|it| it.phase != Way::Out);
-        let all = answered.rev().fold(0_u32, |all, it| all << 1 | u32::from(it));
+        let all = answered
+            .rev()
+            .fold(0_u32, |all, it| all << 1 | u32::from(it));
         let mut some = all;
         while some != 0 {
             steps.push(Step::Read(small(client.at), some));
@@ -196,7 +198,10 @@ impl World {
     pub(super) fn name_of(&self, step: Step) -> String {
         match step {
             Step::Execute(client, message) => {
-                format!("executes {}", self.name_of_message(client.into(), message.into()))
+                format!(
+                    "executes {}",
+                    self.name_of_message(client.into(), message.into())
+                )
             }
             Step::Read(client, some) => {
                 let read = (0..32).filter(|index| some & 1 << index != 0);

@@ -121,7 +121,12 @@ impl World {
     /// Drops what has lapsed, so that only what counts is in the fingerprint.
     pub(super) fn tidy(&mut self, node: NodeId) {
         let time = self.time(node);
-        if self.node(node).server.expires(KEY).is_some_and(|at| at <= time) {
+        if self
+            .node(node)
+            .server
+            .expires(KEY)
+            .is_some_and(|at| at <= time)
+        {
             self.node_mut(node).server.read(KEY, time);
         }
     }
@@ -201,7 +206,11 @@ impl World {
             What::Adopt { epoch, .. } => format!("adopt({epoch})"),
             What::Renew { round } => format!("renew({round})"),
         };
-        format!("{what} of {client}.{} at {}", message.token, name(message.node))
+        format!(
+            "{what} of {client}.{} at {}",
+            message.token,
+            name(message.node)
+        )
     }
 }
 
@@ -238,4 +247,3 @@ pub(super) fn other_claim() -> Claim {
         queues: false,
     }
 }
-

@@ -23,7 +23,9 @@ impl<S: Subscriber> Layer<S> for Log {
 }
 
 /// To be called before what is to be recorded.
-pub(crate) fn record() {
+/// # Panics
+/// If the program has another global subscriber.
+pub fn record() {
     static IS_ON: OnceLock<()> = OnceLock::new();
     IS_ON.get_or_init(|| {
         let subscriber = tracing_subscriber::registry().with(Log);
@@ -32,7 +34,11 @@ pub(crate) fn record() {
 }
 
 /// The lines so far that contain all of these words.
-pub(crate) fn lines(words: &[&str]) -> Vec<String> {
+///
+/// # Panics
+/// If a thread panicked while it logged.
+#[must_use]
+pub fn lines(words: &[&str]) -> Vec<String> {
     let lines = LINES.lock().unwrap();
     let found = lines
         .iter()

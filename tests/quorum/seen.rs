@@ -1,0 +1,123 @@
+//! What is told about the nodes: by the pool's status, by a check, and in the log.
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{Concern, LockPool, NodeStanding, NodeStatus};
+use dlock_tests::recorded;
+
+use crate::CAP;
+use crate::nodes::Nodes;
+
+fn standings(pool: &LockPool) -> Vec<NodeStanding> {
+    let nodes = pool.status().unwrap().nodes;
+    nodes.into_iter().map(|it| it.standing).collect()
+}
+
+async fn about_nodes(pool: &LockPool) -> Vec<(bool, String)> {
+    let found = pool.check().await.unwrap();
+    let found = found.iter().filter(|it| it.concern() == Concern::Quorum);
+    found.map(|it| (it.is_harmful(), it.to_string())).collect()
+}
+
+fn logged(node: &RedisServer, words: [&str; 2]) -> usize {
+    recorded::lines(&[words[0], words[1], &format!(":{}", node.port())]).len()
+}
+
+#[tokio::test]
+async fn nodes_that_go_and_come_are_told_once_each() {
+    recorded::record();
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    until("all vote", CAP, async || {
+        standings(&pool) == [const { NodeStanding::Votes }; 3]
+    })
+    .await;
+    assert_eq!(about_nodes(&pool).await, []);
+    let first: &NodeStatus = &pool.status().unwrap().nodes[0];
+    assert!(
+        first.node.ends_with(&format!(":{}/0", nodes.0[0].port())),
+        "{}",
+        first.node
+    );
+
+    let gone = &nodes.0[0];
+    gone.kill9();
+    let is_away = |it: &NodeStanding| matches!(it, NodeStanding::Away { .. });
+    until("the first is away", CAP, async || {
+        is_away(&standings(&pool)[0])
+    })
+    .await;
+    let found = about_nodes(&pool).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        !found[0].0 && found[0].1.contains("survives no further failure"),
+        "{found:?}"
+    );
+    until("the log says so", CAP, async || {
+        logged(gone, ["WARN", "it is away"]) == 1
+    })
+    .await;
+
+    gone.restart_empty();
+    let waits = |it: &NodeStanding| matches!(it, NodeStanding::Quarantined { .. });
+    until("it is back, and waits", CAP, async || {
+        waits(&standings(&pool)[0])
+    })
+    .await;
+    until("it votes", CAP, async || {
+        standings(&pool)[0] == NodeStanding::Votes
+    })
+    .await;
+    until("the log says so", CAP, async || {
+        logged(gone, ["INFO", "votes again"]) == 1
+    })
+    .await;
+    assert_eq!(logged(gone, ["WARN", "does not vote yet"]), 1);
+    assert_eq!(logged(gone, ["WARN", "it is away"]), 1);
+}
+
+#[tokio::test]
+async fn new_nodes_are_told_at_the_start() {
+    recorded::record();
+    let nodes = Nodes::start(3);
+    let pool = nodes.pool().await;
+    for node in &nodes.0 {
+        until("the log names the node", CAP, async || {
+            logged(node, ["WARN", "does not vote yet"]) == 1
+        })
+        .await;
+    }
+    let found = about_nodes(&pool).await;
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(
+        found.iter().all(|it| it.0 && it.1.contains("too few vote")),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_lock_is_shown_and_its_holder_evicted() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    let held = pool
+        .lock("item:7")
+        .function("seen")
+        .acquire()
+        .await
+        .unwrap();
+
+    nodes.0[2].kill9();
+    let admin = pool.admin();
+    let mut list = admin.list("item:*");
+    let mut keys = Vec::new();
+    while let Some(page) = list.next_page().await.unwrap() {
+        keys.extend(page.iter().map(|lock| lock.key().to_owned()));
+    }
+    keys.dedup();
+    assert_eq!(keys, ["item:7"]);
+    let shown = admin.show("item:7").await.unwrap().unwrap();
+    let fingerprint = shown.holders()[0].fingerprint();
+    let _ = admin.evict("item:7", fingerprint).await.unwrap();
+    assert!(admin.show("item:7").await.unwrap().is_none());
+    assert!(held.verify().await.is_err());
+    pool.lock("item:7").acquire().await.unwrap();
+}
