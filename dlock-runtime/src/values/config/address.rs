@@ -85,11 +85,14 @@ impl Address {
 
     /// `Config::redlock`: each node with a URL of its own.
     pub(crate) fn of_nodes(urls: &[String]) -> Result<Self, String> {
-        let node = |url: &String| match Address::parse(url)? {
+        let node = |url: &String| {
+            match Address::parse(url)? {
             Address::Redis(node) if !matches!(node.endpoint, Endpoint::Sentinels(_)) => Ok(node),
-            _ => Err(format!(
+            _ => Err(
                 "redlock: a node is one server; give each as `redis://`, `rediss://` or `redis+unix://`"
-            )),
+                    .to_owned(),
+            ),
+        }
         };
         let nodes: Vec<_> = urls.iter().map(node).collect::<Result<_, _>>()?;
         check_number(nodes.len())?;
@@ -220,11 +223,11 @@ fn check_number(nodes: usize) -> Result<(), String> {
     match nodes {
         _ if can_decide(nodes) => Ok(()),
         0 => Err(format!("url: no nodes; {REDLOCK_EXAMPLE}")),
-        _ if nodes % 2 == 0 => Err(format!(
+        _ if nodes.is_multiple_of(2) => Err(format!(
             "url: {nodes} nodes survive no more failures than {}; {REDLOCK_EXAMPLE}, an odd number of 3 to {MOST_NODES}",
             nodes.saturating_sub(1)
         )),
-        0..3 => Err(format!(
+        1 => Err(format!(
             "url: one node survives no failure; give `redis://` for one server, or an odd number of 3 to {MOST_NODES} nodes"
         )),
         _ => Err(format!(
