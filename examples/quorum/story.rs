@@ -88,8 +88,8 @@ impl Story {
     /// The processes count while two servers are killed.
     async fn count(mut self) -> Result<Self, Failure> {
         let resource = Arc::new(Mutex::new(Resource::default()));
-        let (counted, mut counter) = watch::channel(0);
-        let counted = Arc::new(counted);
+        let (sender, mut counter) = watch::channel(0);
+        let counted = Arc::new(sender);
         let mut served = Vec::new();
         for _ in 0..PROCESSES {
             let process = start_worker(&self.url())?;
