@@ -10,9 +10,17 @@ use dlock_runtime::LockPool;
 pub(crate) struct Server(Child);
 
 impl Server {
-    /// Starts a server; returns its address and the handle that keeps it alive. `alone`: it does
-    /// not get the terminal's Ctrl-C, for an owner that handles Ctrl-C itself.
+    /// Starts a server, and says so; returns its address and the handle that keeps it alive.
+    /// `alone`: it does not get the terminal's Ctrl-C, for an owner that handles Ctrl-C itself.
     pub(crate) async fn start(alone: bool) -> Result<(String, Self), Box<dyn Error + Send + Sync>> {
+        let (url, server) = Self::start_silently(alone).await?;
+        println!("DLOCK_URL is not set: using a private redis-server at {url}\n");
+        Ok((url, server))
+    }
+
+    pub(crate) async fn start_silently(
+        alone: bool,
+    ) -> Result<(String, Self), Box<dyn Error + Send + Sync>> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?
             .local_addr()?
             .port();
@@ -34,7 +42,6 @@ impl Server {
         let (url, server) = (format!("redis://127.0.0.1:{port}"), Server(child));
         for _ in 0..100 {
             if LockPool::connect(url.as_str()).await.is_ok() {
-                println!("DLOCK_URL is not set: using a private redis-server at {url}\n");
                 return Ok((url, server));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -66,7 +66,7 @@ cargo build --workspace --all-targets
 examples="${CARGO_TARGET_DIR:-target}/debug/examples"
 
 echo "== examples"
-for example in quickstart fenced_write lottery "handover --rounds 20" failover "metrics --seconds 2" "timeline --seconds 4" "market --seconds 1"; do
+for example in quickstart fenced_write lottery "handover --rounds 20" failover quorum "metrics --seconds 2" "timeline --seconds 4" "market --seconds 1"; do
     echo "-- $example"
     # shellcheck disable=SC2086 # words
     "$examples"/$example

@@ -17,7 +17,7 @@ async fn a_url_that_can_t_work_says_what_to_write() {
         ("rediss://localhost#insecure", "`insecure` is refused"),
         ("redis+sentinel://localhost", "no name of a master"),
         ("redis+cluster://localhost", "not supported yet"),
-        ("redlock://a,b,c", "not supported yet"),
+        ("redlock://a,b", "2 nodes survive no more failures than 1"),
         ("redis://localhost:seven", "invalid port"),
         ("redis://localhost/first", "redis://host:6379/0"),
         ("redis+unix://localhost", "redis+unix:///run/redis.sock"),

@@ -93,6 +93,7 @@ fn each_picture_has_a_source_and_a_page() {
     let pages = [
         "inside/guarantees.md",
         "inside/protocol.md",
+        "inside/redlock.md",
         "operate/cli.md",
         "operate/metrics.md",
         "operate/topologies.md",

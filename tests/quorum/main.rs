@@ -1,10 +1,11 @@
 //! Several independent servers, of which a quorum decides: what a lock survives, and what it says.
 //!
 //! `nodes` starts the servers, `grants` is about taking and giving back, `losses` about nodes that
-//! are killed, stopped, slow or empty, `waiting` about who comes next. `fleet` is several processes
-//! that count under a lock: in a `storm` of faults, and while `clocks` step. `cancelled` drops
-//! acquires, `unavailable` takes the quorum away, `load` is about many locks, `hostile` about strange
-//! data, and `mistakes` about wrong configurations.
+//! are killed, stopped, slow or empty, `waiting` about who comes next, `seen` about what is told.
+//! `fleet` is several processes that count under a lock: in a `storm` of faults, and while `clocks`
+//! step. `cancelled` drops acquires, `unavailable` takes the quorum away, `load` is about many locks,
+//! `hostile` about strange data, `mistakes` about wrong configurations, and `rights` about what a
+//! user must be allowed.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,6 +23,7 @@ mod load;
 mod losses;
 mod mistakes;
 mod nodes;
+mod rights;
 mod seen;
 mod storm;
 mod unavailable;

@@ -245,14 +245,14 @@ impl QuorumLink {
             (None, false) if failed.is_empty() => {
                 unclear("the nodes drew different epochs, and no quorum adopted one")
             }
-            (None, false) => Err(self.all_failed(failed, is_open)),
+            (None, false) => Err(self.all_failed(&failed, is_open)),
         }
     }
 }
 
 impl QuorumLink {
     /// The error of an election in which too few nodes answered.
-    fn all_failed(&self, failed: Vec<(NodeId, CommandError)>, is_open: bool) -> CommandError {
+    fn all_failed(&self, failed: &[(NodeId, CommandError)], is_open: bool) -> CommandError {
         let refused = failed.iter().find_map(|(node, error)| match error {
             CommandError::Refused(refusal, why) => Some((node, *refusal, why)),
             _ => None,

@@ -1,4 +1,4 @@
-//! One lock at N independent servers, of which a quorum decides: RedLock.
+//! One lock at N independent servers, of which a quorum decides: `RedLock`.
 //!
 //! `member` is one of the servers, and what this pool knows about it. `link` speaks the protocol
 //! over a connection to each of them: `election` takes a lock, `round` waits for the answers of

@@ -42,7 +42,7 @@ impl NodePlan {
 
     /// For how long a node keeps it.
     fn known_for(&self) -> Duration {
-        self.max_ttl.saturating_mul(2)
+        known_for(self.max_ttl)
     }
 
     /// From when on a server that had this uptime just before `received` may vote.
@@ -52,19 +52,31 @@ impl NodePlan {
 
     /// A node that disagrees about the quorum.
     fn disagrees(&self, there: &str) -> CommandError {
-        let there = match there.split_once(';') {
-            Some((nodes, millis)) if is_number(nodes) && is_number(millis) => {
-                format!("{nodes} nodes and a `max_ttl` of {millis} ms")
-            }
-            _ => format!("\"{}\"", shown(there, NAME_AT_MOST)),
+        let known = there.split_once(';').and_then(|(nodes, millis)| {
+            let millis = millis.parse().ok().filter(|_| is_number(nodes))?;
+            Some((nodes, millis, Duration::from_millis(millis)))
+        });
+        let (there, known_for) = match known {
+            Some((nodes, millis, max_ttl)) => (
+                format!("{nodes} nodes and a `max_ttl` of {millis} ms"),
+                known_for(max_ttl),
+            ),
+            None => (
+                format!("\"{}\"", shown(there, NAME_AT_MOST)),
+                self.known_for(),
+            ),
         };
         CommandError::Setup(Reason::new(format_args!(
-            "the programs of the fleet disagree about the quorum: this node belongs to one with {there}, and this program has {} nodes and a `max_ttl` of {} ms; give all programs the same, or stop those of the other and start again after {:?}",
+            "the programs of the fleet disagree about the quorum: this node belongs to one with {there}, and this program has {} nodes and a `max_ttl` of {} ms; give all programs the same, or stop those of the other and start again after {known_for:?}",
             self.nodes,
             ttl::millis(self.max_ttl),
-            self.known_for(),
         )))
     }
+}
+
+/// For how long a node keeps what it knows about a quorum with this `max_ttl`.
+fn known_for(max_ttl: Duration) -> Duration {
+    max_ttl.saturating_mul(2)
 }
 
 fn is_number(text: &str) -> bool {

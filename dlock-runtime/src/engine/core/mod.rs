@@ -117,6 +117,7 @@ impl Core {
             default_ttl: self.settings.default_ttl,
             durability: self.settings.durability,
             counter_per_slot: self.settings.counter_per_slot,
+            has_nodes: self.settings.max_ttl.is_some(),
         };
         let found = answers.iter().flat_map(|answers| {
             let findings = judge(answers, &pool).into_iter();

@@ -147,6 +147,16 @@ impl QueueState {
         }
     }
 
+    pub(in crate::engine) fn pause_unless_told(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        until: Moment,
+    ) {
+        if leader_epoch == self.leader {
+            self.queue.pause_unless_told(until);
+        }
+    }
+
     pub(in crate::engine) fn notify(&mut self) -> Arc<Notify> {
         self.notify.get_or_insert_default().clone()
     }

@@ -289,10 +289,14 @@ impl<W> LocalQueue<W> {
     /// without a pause.
     pub(crate) fn pause(&mut self, until: Moment) {
         if let Remote::Vacant { .. } | Remote::Held(..) = self.remote {
-            // What came while the acquire was under way may be news to it.
-            let until = self.again.take().map_or(until, |again| again.min(until));
             self.remote = Remote::vacant(until);
         }
+    }
+
+    /// The same, unless a message came while the acquire was under way that may be news to it.
+    pub(crate) fn pause_unless_told(&mut self, until: Moment) {
+        let told = self.again.take();
+        self.pause(told.map_or(until, |told| told.min(until)));
     }
 
     /// Polls for our attempt now, because a message may have been missed.

@@ -70,6 +70,7 @@ impl Vote {
     }
 
     /// The node's time when it answered.
+    #[cfg(test)]
     pub(crate) fn time(&self) -> u64 {
         match self {
             Vote::Granted { time, .. }

@@ -134,6 +134,7 @@ impl Election {
     }
 
     /// The nodes whose key is known to be ours.
+    #[cfg(test)]
     pub(crate) fn granted(&self) -> NodeSet {
         let holds = |node: &NodeId| matches!(self.at(*node), At::Holds(_) | At::Adopting);
         self.nodes.ids().filter(holds).collect()

@@ -1,4 +1,4 @@
-//! RedLock as pure machines: one lock at N independent servers, of which a majority decides.
+//! `RedLock` as pure machines: one lock at N independent servers, of which a majority decides.
 //!
 //! Read `nodes` (who votes, and how many decide), `commands` (what a client asks of one node, and
 //! what the node answers; `policy::server::voting` is the node's side), then `election` (one acquire

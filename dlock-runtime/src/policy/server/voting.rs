@@ -163,7 +163,7 @@ impl Server {
     }
 
     fn draw_proposed(&mut self, proposal: u64) -> u64 {
-        self.last_epoch = proposal.max(self.last_epoch + 1);
+        self.last_epoch = proposal.max(self.last_epoch.saturating_add(1));
         self.last_epoch
     }
 }

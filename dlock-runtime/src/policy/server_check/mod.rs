@@ -76,6 +76,8 @@ pub(crate) struct PoolSettings<'a> {
     pub(crate) default_ttl: Ttl,
     pub(crate) durability: Durability,
     pub(crate) counter_per_slot: bool,
+    /// The server is one of several, of which a quorum decides.
+    pub(crate) has_nodes: bool,
 }
 
 /// The findings, the worst first.
@@ -309,6 +311,14 @@ fn persistence(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
             Concern::Persistence,
             Harms,
             "`min_aof` asks for an append-only file and the server has none, so no lock is granted or renewed",
+            "type `CONFIG SET appendonly yes`, then `CONFIG REWRITE`",
+        )));
+    }
+    if !has_aof && pool.has_nodes {
+        return Ok(Some(Finding::new(
+            Concern::Persistence,
+            Matters,
+            "the server has no AOF, so a restart frees its part of all locks: one that is held while the nodes are restarted one by one is lost at the second of three",
             "type `CONFIG SET appendonly yes`, then `CONFIG REWRITE`",
         )));
     }

@@ -44,13 +44,39 @@ fn found(answers: &Answers) -> Vec<Finding> {
 }
 
 fn found_by(answers: &Answers, counter_per_slot: bool) -> Vec<Finding> {
-    let pool = PoolSettings {
+    let pool = pool();
+    judge(
+        answers,
+        &PoolSettings {
+            counter_per_slot,
+            ..pool
+        },
+    )
+}
+
+fn pool() -> PoolSettings<'static> {
+    PoolSettings {
         namespace: "lock:",
         default_ttl: ttl(30_000),
         durability: Durability::default(),
-        counter_per_slot,
+        counter_per_slot: false,
+        has_nodes: false,
+    }
+}
+
+/// A restart of one node lets nobody in beside a holder.
+#[test]
+fn a_node_without_an_aof_can_lose_locks_and_not_their_exclusion() {
+    let answers = info(&[("aof_enabled", "0")]);
+    let risk = |has_nodes| {
+        let pool = PoolSettings {
+            has_nodes,
+            ..pool()
+        };
+        judge(&answers, &pool)[0].risk().to_owned()
     };
-    judge(answers, &pool)
+    assert!(risk(false).contains("another may hold a lock"));
+    assert!(risk(true).contains("one that is held while the nodes are restarted"));
 }
 
 fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {

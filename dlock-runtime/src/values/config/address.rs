@@ -85,11 +85,14 @@ impl Address {
 
     /// `Config::redlock`: each node with a URL of its own.
     pub(crate) fn of_nodes(urls: &[String]) -> Result<Self, String> {
-        let node = |url: &String| match Address::parse(url)? {
+        let node = |url: &String| {
+            match Address::parse(url)? {
             Address::Redis(node) if !matches!(node.endpoint, Endpoint::Sentinels(_)) => Ok(node),
-            _ => Err(format!(
+            _ => Err(
                 "redlock: a node is one server; give each as `redis://`, `rediss://` or `redis+unix://`"
-            )),
+                    .to_owned(),
+            ),
+        }
         };
         let nodes: Vec<_> = urls.iter().map(node).collect::<Result<_, _>>()?;
         check_number(nodes.len())?;
@@ -138,8 +141,24 @@ impl Address {
 
 fn parse(text: &str) -> Result<Url, String> {
     Url::parse(text).map_err(|why| {
+        if has_several_hosts(text) {
+            return several_hosts_for(); // their ports are no port
+        }
         format!("url: {why}; percent-encode special characters of a user name or password")
     })
+}
+
+fn has_several_hosts(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let hosts = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
+    hosts.contains(',')
+}
+
+fn several_hosts_for() -> String {
+    format!(
+        "url: several hosts are for sentinels or independent nodes; {SENTINEL_EXAMPLE}, or {REDLOCK_EXAMPLE}"
+    )
 }
 
 fn tcp(url: &Url, with_tls: bool) -> Result<RedisAddress, String> {
@@ -172,7 +191,15 @@ fn several_hosts(rest: &str) -> Result<(&str, Url), String> {
 
 /// `user:password@a,b,c/db?…`: the login and the options are the same at all nodes.
 fn redlock(rest: &str, with_tls: bool) -> Result<Vec<Arc<RedisAddress>>, String> {
+    if rest.contains("://") {
+        return Err(format!(
+            "url: a node is given by host and port, without a scheme; {REDLOCK_EXAMPLE}, or nodes that differ in more than the host by `Config::redlock`"
+        ));
+    }
     let (hosts, url) = several_hosts(rest)?;
+    if hosts.is_empty() {
+        return Err(format!("url: no node; {REDLOCK_EXAMPLE}"));
+    }
     let (tls, resp2_only) = tcp_options(&url, with_tls, "", |_, _| false)?;
     let login = login(&url)?;
     let database = database(url.path().trim_matches('/'))?;
@@ -195,12 +222,13 @@ fn redlock(rest: &str, with_tls: bool) -> Result<Vec<Arc<RedisAddress>>, String>
 fn check_number(nodes: usize) -> Result<(), String> {
     match nodes {
         _ if can_decide(nodes) => Ok(()),
-        _ if nodes % 2 == 0 => Err(format!(
+        0 => Err(format!("url: no nodes; {REDLOCK_EXAMPLE}")),
+        _ if nodes.is_multiple_of(2) => Err(format!(
             "url: {nodes} nodes survive no more failures than {}; {REDLOCK_EXAMPLE}, an odd number of 3 to {MOST_NODES}",
             nodes.saturating_sub(1)
         )),
-        0..3 => Err(format!(
-            "url: one node survives no failure; give `redis://` for one server, or {MOST_NODES} nodes at most, an odd number from 3 on"
+        1 => Err(format!(
+            "url: one node survives no failure; give `redis://` for one server, or an odd number of 3 to {MOST_NODES} nodes"
         )),
         _ => Err(format!(
             "url: {nodes} nodes are more than {MOST_NODES}, which only costs; {REDLOCK_EXAMPLE}"
@@ -254,6 +282,9 @@ fn each_sentinel(hosts: &str) -> Result<Vec<Host>, String> {
 /// `s1:26379,s2`: all different, because each has one vote.
 fn each_host(hosts: &str, port: u16, what: &str, example: &str) -> Result<Vec<Host>, String> {
     let mut all: Vec<Host> = Vec::new();
+    if hosts.contains(char::is_whitespace) {
+        return Err(format!("url: a space in the list of hosts; {example}"));
+    }
     for text in hosts.split(',') {
         let next = match parse(&format!("redis://{text}")) {
             Ok(url) if url.path().is_empty() && !text.is_empty() => host(&url, port)?,
@@ -288,9 +319,7 @@ fn check_parts(url: &Url) -> Result<(), String> {
 fn host(url: &Url, port: u16) -> Result<Host, String> {
     let name = match url.host() {
         Some(url::Host::Domain(name)) if name.contains(',') => {
-            return Err(format!(
-                "url: several hosts are for sentinels or independent nodes; {SENTINEL_EXAMPLE}, or {REDLOCK_EXAMPLE}"
-            ));
+            return Err(several_hosts_for());
         }
         Some(url::Host::Domain(name)) => decode("host", name)?,
         Some(url::Host::Ipv4(ip)) => ip.to_string(),

@@ -53,18 +53,10 @@ impl Config {
         if let Some(ttl) = max_ttl {
             lease("max_ttl", ttl);
         }
-        wrong.extend(self.check_max_ttl(max_ttl));
-        for (what, time) in [
-            ("connect_timeout", self.connect_timeout),
-            ("command_timeout", self.command_timeout),
-            ("health_check_interval", self.health_check_interval),
-        ] {
-            if time < Duration::from_millis(1) || time > Duration::from_secs(3600) {
-                wrong.push(format!(
-                    "{what}: {time:?} is out of range; give 1 ms to 1 h"
-                ));
-            }
+        if address.is_some() {
+            wrong.extend(self.check_max_ttl(max_ttl));
         }
+        self.check_times(&mut wrong);
         let poll_interval = self.poll_interval.map(check_poll_interval);
         wrong.extend(poll_interval.and_then(Result::err));
         if !(1..=64).contains(&self.connections) {
@@ -141,6 +133,20 @@ impl Config {
 }
 
 impl Config {
+    fn check_times(&self, wrong: &mut Vec<String>) {
+        for (what, time) in [
+            ("connect_timeout", self.connect_timeout),
+            ("command_timeout", self.command_timeout),
+            ("health_check_interval", self.health_check_interval),
+        ] {
+            if time < Duration::from_millis(1) || time > Duration::from_secs(3600) {
+                wrong.push(format!(
+                    "{what}: {time:?} is out of range; give 1 ms to 1 h"
+                ));
+            }
+        }
+    }
+
     /// The URL's address, with what the configuration gives beside the URL.
     fn complete(&self, address: Address, wrong: &mut Vec<String>) -> Address {
         match address {

@@ -97,7 +97,11 @@ impl Leader {
         };
         let cap = self.core.settings().poll_interval(answer.is_told);
         let pause = self.retries().no_quorum(answer, left, cap);
-        self.pause(pause);
+        let until = self.now().plus(pause);
+        let local_queues = self.core.local_queues();
+        local_queues.at(&self.queue_key, |it| {
+            it.queue_state.pause_unless_told(self.epoch, until);
+        });
     }
 
     /// Nothing was created, and the estimate of the server's clock has been corrected.
