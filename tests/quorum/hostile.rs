@@ -231,6 +231,8 @@ async fn a_node_that_answers_garbage() {
         ),
         ("EVAL", "*2\r\n:9223372036854775807\r\n*1\r\n:5\r\n"),
         ("EVAL", "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n"),
+        // It says yes to everybody.
+        ("EVAL", "*2\r\n:1700000000000000\r\n:1700000000000001\r\n"),
         ("EVAL", "-OOM command not allowed\r\n"),
     ];
     for (to, says) in garbage {
