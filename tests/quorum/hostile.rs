@@ -186,7 +186,7 @@ fn fake(to: &'static str, says: &'static str) -> String {
 
 fn serve(mut stream: std::net::TcpStream, to: &str, says: &str) {
     const INFO: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:fake\r\nuptime_in_seconds:99999\r\nrole:master\r\n";
-    let mut room = [0; 65536];
+    let mut room = vec![0; 65536];
     while let Ok(read @ 1..) = stream.read(&mut room) {
         // One answer for each command: each begins with its number of words.
         for asked in String::from_utf8_lossy(&room[..read])
