@@ -129,6 +129,8 @@ if [ "${1-}" = --all ]; then
     topologies
     echo "== 200 failovers"
     DLOCK_FAILOVERS=200 cargo test -p dlock-tests --test topologies soak
+    echo "== a quorum: 100,000 leases, hand-over and clean-up measured"
+    cargo test --workspace --test quorum -- --ignored --nocapture --test-threads 1
     echo "== large explorations"
     cargo test --release -p dlock-runtime --lib explore_large -- --ignored --nocapture --test-threads 1
     echo "== a night of the simulator"

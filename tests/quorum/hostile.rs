@@ -186,7 +186,7 @@ fn fake(to: &'static str, says: &'static str) -> String {
 
 fn serve(mut stream: std::net::TcpStream, to: &str, says: &str) {
     const INFO: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:fake\r\nuptime_in_seconds:99999\r\nrole:master\r\n";
-    let mut room = [0; 65536];
+    let mut room = vec![0; 65536];
     while let Ok(read @ 1..) = stream.read(&mut room) {
         // One answer for each command: each begins with its number of words.
         for asked in String::from_utf8_lossy(&room[..read])
@@ -231,6 +231,8 @@ async fn a_node_that_answers_garbage() {
         ),
         ("EVAL", "*2\r\n:9223372036854775807\r\n*1\r\n:5\r\n"),
         ("EVAL", "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n"),
+        // It says yes to everybody.
+        ("EVAL", "*2\r\n:1700000000000000\r\n:1700000000000001\r\n"),
         ("EVAL", "-OOM command not allowed\r\n"),
     ];
     for (to, says) in garbage {

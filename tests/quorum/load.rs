@@ -8,6 +8,10 @@ use dlock_runtime::{Config, LockPool, Wait};
 use crate::nodes::Nodes;
 use crate::{CAP, MAX_TTL};
 
+const TASKS: u64 = 64;
+
+const LEASE: Duration = Duration::from_secs(30);
+
 /// Takes and releases locks at this rate, if the machine can; the most entries of clean-up.
 async fn while_a_node_hangs(a_second: u64, length: Duration) -> (u64, usize) {
     let nodes = Nodes::voting(3).await;
@@ -15,7 +19,6 @@ async fn while_a_node_hangs(a_second: u64, length: Duration) -> (u64, usize) {
     drop(pool.lock("first").acquire().await.unwrap());
     nodes.0[1].stop_signal();
     let begun = Instant::now();
-    const TASKS: u64 = 64;
     let every = Duration::from_secs(TASKS) / u32::try_from(a_second).unwrap();
     let tasks = (0..TASKS).map(|task| {
         let pool = pool.clone();
@@ -142,7 +145,6 @@ async fn a_contended_lock_is_handed_over_within_five_round_trips() {
 #[ignore = "takes minutes, under `tests/run.sh --all`"]
 async fn a_hundred_thousand_leases_are_renewed() {
     let leases = std::env::var("DLOCK_LEASES").map_or(100_000, |it| it.parse().unwrap());
-    const LEASE: Duration = Duration::from_secs(30);
     let nodes = Nodes::start(3);
     nodes.until_voting(LEASE).await;
     let config = Config::redlock(nodes.0.iter().map(dlock_harness::RedisServer::url))

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use dlock_runtime::LockError;
 
-use crate::CAP;
 use crate::nodes::Nodes;
+use crate::{CAP, MAX_TTL};
 
 #[tokio::test]
 async fn a_lock_survives_a_killed_node_and_not_two() {
@@ -74,6 +74,28 @@ async fn a_node_that_restarts_empty_does_not_vote_for_a_while() {
     let text = dlock_text(&error);
     assert!(text.contains("does not vote for another"), "{text}");
     drop(held);
+}
+
+/// A held lock is at two nodes; one of them loses it. The other two must not give it away.
+#[tokio::test]
+async fn a_node_that_lost_its_data_does_not_give_a_held_lock_away() {
+    let nodes = Nodes::voting(3).await;
+    let (pool, other) = (nodes.pool().await, nodes.pool().await);
+    nodes.0[2].stop_signal();
+    let held = pool.lock("item").ttl(MAX_TTL).acquire().await.unwrap();
+    nodes.0[0].kill9();
+    nodes.0[0].restart_empty();
+    // What was sent to the stopped node is too late by now to create anything.
+    dlock_harness::wait::pause(Duration::from_millis(400)).await;
+    nodes.0[2].cont();
+    assert_eq!(nodes.with_key("item").await, 1);
+    let mut tries = 0;
+    while held.is_held() {
+        let taken = other.lock("item").wait(Duration::ZERO).acquire().await;
+        assert!(taken.is_err() || !held.is_held(), "{taken:?}");
+        tries += 1;
+    }
+    assert!(tries > 3, "the lease was over before anybody tried");
 }
 
 fn dlock_text(error: &dyn std::error::Error) -> String {
