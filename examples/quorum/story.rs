@@ -89,17 +89,13 @@ impl Story {
     async fn count(mut self) -> Result<Self, Failure> {
         let resource = Arc::new(Mutex::new(Resource::default()));
         let (sender, mut counter) = watch::channel(0);
-        let counted = Arc::new(sender);
+        let tell = Arc::new(sender);
         let mut served = Vec::new();
         for _ in 0..PROCESSES {
             let process = start_worker(&self.url())?;
-            served.push(tokio::spawn(serve(
-                process,
-                resource.clone(),
-                counted.clone(),
-            )));
+            served.push(tokio::spawn(serve(process, resource.clone(), tell.clone())));
         }
-        drop(counted);
+        drop(tell);
         let all = u64::from(PROCESSES * INCREMENTS);
         self.say(format_args!(
             "{PROCESSES} processes increment a counter {INCREMENTS} times each, under a lock of all servers"
