@@ -2,7 +2,7 @@
 //! servers.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracing::field::Field;
 use tracing::{Event, Subscriber};
@@ -18,7 +18,7 @@ impl<S: Subscriber> Layer<S> for Log {
         event.record(&mut |field: &Field, value: &dyn Debug| {
             let _ = write!(text, " {}={value:?}", field.name());
         });
-        LINES.lock().unwrap().push(text);
+        lines_so_far().push(text);
     }
 }
 
@@ -29,19 +29,22 @@ pub fn record() {
     static IS_ON: OnceLock<()> = OnceLock::new();
     IS_ON.get_or_init(|| {
         let subscriber = tracing_subscriber::registry().with(Log);
-        tracing::subscriber::set_global_default(subscriber).unwrap();
+        if let Err(error) = tracing::subscriber::set_global_default(subscriber) {
+            panic!("{error}");
+        }
     });
 }
 
 /// The lines so far that contain all of these words.
-///
-/// # Panics
-/// If a thread panicked while it logged.
 #[must_use]
 pub fn lines(words: &[&str]) -> Vec<String> {
-    let lines = LINES.lock().unwrap();
+    let lines = lines_so_far();
     let found = lines
         .iter()
         .filter(|line| words.iter().all(|it| line.contains(it)));
     found.cloned().collect()
+}
+
+fn lines_so_far() -> MutexGuard<'static, Vec<String>> {
+    LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -43,7 +43,7 @@ async fn one_pool_keeps_another_out() {
     };
     assert!(holder.to_string().contains("first"), "{holder}");
     lock.release().await.unwrap();
-    other.lock("item").acquire().await.unwrap();
+    let _next = other.lock("item").acquire().await.unwrap();
 }
 
 #[tokio::test]

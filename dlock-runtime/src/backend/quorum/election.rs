@@ -22,6 +22,9 @@ use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::node_status::NodeStanding;
 
+/// How long the votes are read on after an election was lost, at most.
+const READ_ON_AT_MOST: Duration = Duration::from_millis(50);
+
 /// What the nodes said that did not vote for us.
 #[derive(Default)]
 struct Against {
@@ -98,18 +101,12 @@ impl QuorumLink {
                 Some(until) => timeout_at(until, round.next()).await,
             };
             let step = match answered {
-                Err(_) => election.hurry(),
+                Err(_) => {
+                    patience = None;
+                    election.hurry()
+                }
                 Ok(None) => return Step::Lost, // unreachable: the last answer decides
-                Ok(Some((node, Ok(vote)))) => {
-                    let step = election.voted(node, &vote);
-                    against.voted(vote, self.hint_to(node).is_some());
-                    step
-                }
-                Ok(Some((node, Err(error)))) => {
-                    let is_open = error.leaves_open();
-                    against.failed.push((node, error));
-                    election.failed(node, is_open)
-                }
+                Ok(Some(answered)) => self.count(answered, election, against),
             };
             match step {
                 Step::Wait => {}
@@ -118,12 +115,49 @@ impl QuorumLink {
                     patience.get_or_insert_with(|| Instant::now() + pause);
                 }
                 decided => {
-                    self.shared
-                        .seen
-                        .told(&command.claim.key, against.last_epoch);
+                    if decided == Step::Lost {
+                        self.read_on(round, election, against).await;
+                    }
+                    let seen = &self.shared.seen;
+                    seen.told(&command.claim.key, against.last_epoch);
                     return decided;
                 }
             }
+        }
+    }
+
+    /// Counts one answer.
+    fn count(
+        &self,
+        (node, answer): (NodeId, Result<Vote, CommandError>),
+        election: &mut Election,
+        against: &mut Against,
+    ) -> Step {
+        match answer {
+            Ok(vote) => {
+                let step = election.voted(node, &vote);
+                against.voted(vote, self.hint_to(node).is_some());
+                step
+            }
+            Err(error) => {
+                let is_open = error.leaves_open();
+                against.failed.push((node, error));
+                election.failed(node, is_open)
+            }
+        }
+    }
+
+    /// Reads what else comes within a round trip after an election was lost: it says who holds the
+    /// lock, and where nothing has to be cancelled.
+    async fn read_on(
+        &self,
+        mut round: Round<'static, Vote>,
+        election: &mut Election,
+        against: &mut Against,
+    ) {
+        let until = Instant::now() + self.round_trip().min(READ_ON_AT_MOST);
+        while let Ok(Some(answered)) = timeout_at(until, round.next()).await {
+            self.count(answered, election, against);
         }
     }
 
@@ -223,12 +257,11 @@ impl QuorumLink {
         let most = against.busy.into_iter().max_by_key(|(_, it)| it.nodes);
         if let Some((value, holding)) = most {
             let nodes = self.shared.nodes;
-            // Nodes that said nothing may be the holder's too.
-            let silent = nodes.number() - self.voting(self.shared.clock.now()).len();
+            let asked = self.voting(self.shared.clock.now()).len();
             let left = holding.left.unwrap_or(Left::For(Duration::ZERO));
             return Ok(Acquired::NoQuorum(NoQuorum {
                 busy: Busy { time, left, value },
-                is_held: holding.nodes + silent >= nodes.quorum(),
+                is_held: holding.nodes >= nodes.quorum().min(asked),
                 is_open,
                 rank: holding.rank,
                 is_told: against.is_told && command.claim.queues,

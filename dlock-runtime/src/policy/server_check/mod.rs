@@ -93,10 +93,6 @@ pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> 
             Err(Missing(field)) => unknown.push(format!("`{field}`")),
         }
     }
-    if answers.node.is_some() {
-        // A node that restarts loses its vote for a while, and no lock.
-        findings.retain(|it| it.concern() != Concern::Persistence);
-    }
     if !findings.iter().any(|it| it.concern() == Concern::Cluster) {
         findings.extend(slots(answers.takes_several_slots, pool));
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::policy::commands::{Busy, Left, NoQuorum};
 use crate::policy::retry::{Jitter, Retries, after_busy, after_failure};
 use crate::values::moment::Moment;
 
@@ -134,4 +135,35 @@ fn a_key_without_a_time_to_live_is_waited_for_a_second_and_no_longer() {
         Some(ms(1000)),
         "it had one"
     );
+}
+
+#[test]
+fn a_lock_without_a_quorum_is_asked_for_again_soon_and_a_held_one_later() {
+    let answer = |is_held, rank| NoQuorum {
+        busy: Busy {
+            time: 0,
+            left: Left::Endless,
+            value: String::new(),
+        },
+        is_held,
+        is_open: false,
+        rank,
+        is_told: true,
+        round_trip: ms(1),
+    };
+    let mut retries = Retries::new(Jitter::seeded(7));
+    for (splits, most) in [(1, 10), (2, 20), (3, 40), (7, 640), (8, 640), (99, 640)] {
+        let mut retries = Retries::new(Jitter::seeded(splits));
+        let mut pause = ms(0);
+        for _ in 0..splits {
+            pause = retries.no_quorum(&answer(false, 0), ms(500), ms(1000));
+        }
+        assert!(pause <= ms(most), "{pause:?} after {splits}");
+    }
+    let first = retries.no_quorum(&answer(true, 0), ms(500), ms(1000));
+    assert!((ms(500)..ms(552)).contains(&first), "{first:?}");
+    let tenth = retries.no_quorum(&answer(true, 10), ms(500), ms(1000));
+    assert!((ms(525)..ms(577)).contains(&tenth), "{tenth:?}");
+    let last = retries.no_quorum(&answer(true, u32::MAX), ms(5000), ms(1000));
+    assert!(last <= ms(2101), "{last:?}");
 }

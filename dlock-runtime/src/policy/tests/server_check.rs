@@ -3,12 +3,13 @@
 use proptest::prelude::*;
 
 use crate::policy::server_check::rights::{RIGHTS, Refused, Why, right};
-use crate::policy::server_check::{Answers, ClockSeen, PoolSettings, Pushes, judge};
+use crate::policy::server_check::{Answers, ClockSeen, PoolSettings, Pushes, judge, judge_nodes};
 use crate::values::config::Durability;
 use crate::values::error::Reason;
 use crate::values::finding::{Concern, Finding, Weight};
+use crate::values::node_status::{NodeStanding, NodeStatus};
 
-use super::ttl;
+use super::{ms, ttl};
 
 use Concern::{
     Clock, Cluster, Eviction, NotChecked, Persistence, Protocol, Replication, Rights, Version,
@@ -514,6 +515,36 @@ proptest! {
             let text = finding.to_string();
             prop_assert!(text.len() < 10_000 && !text.contains(['\n', '\x1b']), "{}", text);
             prop_assert!(!finding.risk().is_empty() && !finding.advice().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_node_that_does_not_vote_costs_a_failure_that_a_lock_survives() {
+    let away = || NodeStanding::Away {
+        why: "refused".to_owned(),
+    };
+    let waits = || NodeStanding::Quarantined { rest: ms(1500) };
+    for (silent, weight, said) in [
+        (vec![], None, ""),
+        (vec![away()], Some(Matters), "survives 1 more"),
+        (vec![away(), waits()], Some(Matters), "no further failure"),
+        (vec![away(), waits(), waits()], Some(Harms), "too few vote"),
+    ] {
+        let votes = (silent.len()..5).map(|_| NodeStanding::Votes);
+        let all = silent.iter().cloned().chain(votes);
+        let nodes: Vec<_> = all
+            .map(|standing| NodeStatus::new("a:1", standing))
+            .collect();
+        let found: Vec<_> = judge_nodes(&nodes).collect();
+        assert_eq!(found.len(), silent.len(), "{said}");
+        for finding in &found {
+            assert_eq!(Some(finding.weight()), weight, "{finding}");
+            assert!(finding.to_string().contains(said), "{finding}");
+            assert!(
+                !finding.is_logged(),
+                "it has an event of its own: {finding}"
+            );
         }
     }
 }

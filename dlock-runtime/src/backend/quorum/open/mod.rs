@@ -100,3 +100,6 @@ impl SeenEpochs {
         seen.get(key).copied().unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests;
