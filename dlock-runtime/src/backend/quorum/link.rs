@@ -4,16 +4,15 @@
 //! Invariants: a command about a claim goes to every node where something of it may be left; a node
 //! that hangs costs no more than its vote.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
 use super::member::Member;
 use super::round::Round;
+use super::take_back::WaitsFor;
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link, Node};
 use crate::policy::commands::{
@@ -21,7 +20,7 @@ use crate::policy::commands::{
 };
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
-use crate::policy::quorum::tally::{Tally, Verdict};
+use crate::policy::quorum::tally::Verdict;
 use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::Reason;
@@ -29,11 +28,6 @@ use crate::values::moment::Moment;
 use crate::values::node_status::NodeStanding;
 use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
-
-/// When a quorum has answered a release, the others are waited for as long as a few round trips
-/// take, so that nothing has to be cleaned up behind it.
-const PATIENCE: u32 = 4;
-const PATIENCE_AT_LEAST: Duration = Duration::from_millis(2);
 
 /// Begins the error of a lock that too few nodes voted for.
 pub(super) const VOTES_OF: &str = "a lock needs the votes of";
@@ -69,7 +63,9 @@ impl QuorumLink {
         })
     }
 
-    fn everywhere(&self) -> impl Iterator<Item = (NodeId, &Arc<dyn Node>, &Arc<Member>)> {
+    pub(super) fn everywhere(
+        &self,
+    ) -> impl Iterator<Item = (NodeId, &Arc<dyn Node>, &Arc<Member>)> {
         self.connected(self.shared.nodes.all())
     }
 
@@ -104,221 +100,9 @@ impl QuorumLink {
         trips.sort_unstable();
         trips.get(trips.len() / 2).copied().unwrap_or_default()
     }
-
-    /// Asks all nodes yes or no, until it is decided.
-    async fn tally<'a>(
-        &'a self,
-        ask: impl Fn(Arc<dyn Node>) -> Answer<'a, bool>,
-    ) -> Result<bool, CommandError> {
-        let mut tally = Tally::new(self.shared.nodes);
-        let mut round = Round::default();
-        for (node, connection, _) in self.everywhere() {
-            round.push(node, ask(connection.clone()));
-        }
-        let absent = self
-            .shared
-            .members()
-            .filter(|(node, _)| !round.pending().contains(*node));
-        for (node, _) in absent {
-            tally.count(node, None);
-        }
-        let mut failed = None;
-        while let Some((node, answer)) = round.next().await {
-            let answer = answer.map_err(|error| failed.get_or_insert(error).clone());
-            match tally.count(node, answer.ok()) {
-                Some(Verdict::Yes) => return Ok(true),
-                Some(Verdict::No) => return Ok(false),
-                Some(Verdict::Unknown) => break,
-                None => {}
-            }
-        }
-        Err(failed.unwrap_or_else(no_quorum_answered))
-    }
-
-    /// Takes a claim's votes back wherever something of it may be left.
-    async fn take_back(
-        &self,
-        claim: &Claim,
-        (keep_until, not_after): (u64, u64),
-        within: Duration,
-        waits: WaitsFor,
-    ) -> TakenBack {
-        let shared = &self.shared;
-        let now = shared.clock.now();
-        let asked = shared.open.of(&claim.value);
-        let mut open = asked.unwrap_or_else(|| shared.nodes.all());
-        let mut round = Round::default();
-        for (node, connection, member) in self.connected(open) {
-            let [keep_until, not_after] =
-                member.stamps(&**connection, [keep_until, not_after], now);
-            let (connection, member) = (connection.clone(), member.clone());
-            let clock = shared.clock;
-            let answer = async move {
-                let answer = connection
-                    .take_back(claim, keep_until, not_after, within)
-                    .await;
-                member.took(now.until(clock.now()));
-                answer
-            };
-            round.push(node, Box::pin(answer));
-        }
-        let (mut tally, mut found, mut verdict, mut until) =
-            (Tally::new(shared.nodes), false, None, None);
-        for node in shared
-            .nodes
-            .ids()
-            .filter(|node| !round.pending().contains(*node))
-        {
-            // Without an answer, unless nothing of it was ever there.
-            let absent = (!open.contains(node)).then_some(false);
-            verdict = tally.count(node, absent).or(verdict);
-        }
-        loop {
-            let answered = match until {
-                None => Ok(round.next().await),
-                Some(until) => timeout_at(until, round.next()).await,
-            };
-            let Ok(Some((node, answer))) = answered else {
-                break;
-            };
-            if let Ok(answer) = &answer {
-                found |= answer.found;
-                if answer.conclusive {
-                    open.remove(node);
-                }
-            }
-            verdict = tally
-                .count(node, answer.ok().map(|it| it.found))
-                .or(verdict);
-            if verdict.is_some() && waits == WaitsFor::Quorum && until.is_none() {
-                until = Some(Instant::now() + self.patience(round.pending()));
-            }
-        }
-        if open.is_empty() {
-            shared.open.forget(&claim.value);
-        } else if Some(open) != asked {
-            shared.open.only_at(&claim.value, open, now);
-        }
-        TakenBack {
-            found,
-            verdict: verdict.unwrap_or(Verdict::Unknown),
-            is_open: !open.is_empty(),
-        }
-    }
-
-    /// How long to wait for the last nodes: not at all for those that are known to be slow.
-    fn patience(&self, pending: NodeSet) -> Duration {
-        let usual = self.round_trip() * PATIENCE + PATIENCE_AT_LEAST;
-        let is_slow = |it: (NodeId, &Arc<dyn Node>, &Arc<Member>)| it.2.round_trip() > usual;
-        if self.connected(pending).any(is_slow) {
-            Duration::ZERO
-        } else {
-            usual
-        }
-    }
-
-    async fn renew_all(
-        &self,
-        items: &[Renewal],
-        within: Duration,
-    ) -> Result<Vec<Renewed>, CommandError> {
-        let nodes = self.shared.nodes;
-        let mut round = Round::default();
-        for (node, connection, _) in self.everywhere() {
-            let connection = connection.clone();
-            round.push(
-                node,
-                Box::pin(async move { connection.renew(items, within).await }),
-            );
-        }
-        let mut tallies: Vec<_> = items.iter().map(|_| (Tally::new(nodes), None)).collect();
-        let mut count = |node, answers: Option<Vec<Renewed>>| {
-            for (at, (tally, verdict)) in tallies.iter_mut().enumerate() {
-                let answer = answers.as_ref().and_then(|it| it.get(at));
-                let answer = match answer {
-                    Some(Renewed::Yes) => Some(true),
-                    Some(Renewed::NotOurs) => Some(false),
-                    Some(Renewed::Failed) | None => None,
-                };
-                *verdict = verdict.or(tally.count(node, answer));
-            }
-            tallies.iter().all(|(_, verdict)| verdict.is_some())
-        };
-        for node in nodes.ids().filter(|node| !round.pending().contains(*node)) {
-            count(node, None);
-        }
-        let mut failed = None;
-        let mut answers = 0;
-        while let Some((node, answer)) = round.next().await {
-            answers += usize::from(answer.is_ok());
-            let answer = answer.map_err(|error| failed.get_or_insert(error).clone());
-            if count(node, answer.ok()) {
-                break;
-            }
-        }
-        if answers < nodes.quorum()
-            && let Some(error) = failed
-        {
-            return Err(error);
-        }
-        let outcome = |(_, verdict): (Tally, Option<Verdict>)| match verdict {
-            Some(Verdict::Yes) => Renewed::Yes,
-            Some(Verdict::No) => Renewed::NotOurs,
-            Some(Verdict::Unknown) | None => Renewed::Failed,
-        };
-        Ok(tallies.into_iter().map(outcome).collect())
-    }
-
-    /// What most of the nodes that answer say.
-    async fn most<'a, T: Ord>(
-        &'a self,
-        ask: impl Fn(Arc<dyn Node>) -> Answer<'a, T>,
-    ) -> Result<T, CommandError> {
-        let mut round = Round::default();
-        for (node, connection, _) in self.everywhere() {
-            round.push(node, ask(connection.clone()));
-        }
-        let (mut said, mut failed) = (BTreeMap::<T, usize>::new(), None);
-        while let Some((_, answer)) = round.next().await {
-            match answer {
-                Ok(answer) => *said.entry(answer).or_default() += 1,
-                Err(error) => drop(failed.get_or_insert(error)),
-            }
-            if said
-                .values()
-                .any(|nodes| *nodes >= self.shared.nodes.quorum())
-            {
-                break;
-            }
-        }
-        let answers: usize = said.values().sum();
-        if answers < self.shared.nodes.quorum() {
-            return Err(failed.unwrap_or_else(no_quorum_answered));
-        }
-        let most = said.into_iter().max_by_key(|(_, nodes)| *nodes);
-        most.map(|(said, _)| said).ok_or_else(no_quorum_answered)
-    }
 }
 
-/// For which answers a command that takes votes back waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WaitsFor {
-    /// Until a quorum has decided, and shortly for the others.
-    Quorum,
-    All,
-}
-
-/// What became of a claim at the nodes.
-struct TakenBack {
-    /// Some node had something of it.
-    found: bool,
-    /// Whether a quorum had it.
-    verdict: Verdict,
-    /// Something may be left somewhere.
-    is_open: bool,
-}
-
-fn no_quorum_answered() -> CommandError {
+pub(super) fn no_quorum_answered() -> CommandError {
     CommandError::Unclear(Reason::new("too few nodes answered"))
 }
 

@@ -1,9 +1,10 @@
 //! One lock at N independent servers, of which a quorum decides: `RedLock`.
 //!
 //! `member` is one of the servers, and what this pool knows about it. `link` speaks the protocol
-//! over a connection to each of them: `election` takes a lock, `round` waits for the answers of
-//! several nodes, `open` remembers where something may be left. `watch` follows which nodes are away
-//! or may not vote yet. `policy::quorum` counts the votes.
+//! over a connection to each of them: `election` takes a lock, `take_back` gives it back, `tallies`
+//! renews and looks. `round` waits for the answers of several nodes, `open` remembers where something
+//! may be left. `watch` follows which nodes are away or may not vote yet. `policy::quorum` counts the
+//! votes.
 //!
 //! Never in this folder: a rule of the protocol, a node that the others wait for when they have
 //! decided, the `redis` crate.
@@ -13,6 +14,8 @@ mod link;
 mod member;
 mod open;
 mod round;
+mod take_back;
+mod tallies;
 mod watch;
 
 use std::sync::{Arc, Weak};

@@ -1,7 +1,9 @@
 //! The server's address: the URL, parsed once.
 //!
-//! It does not connect. Invariant: an error never repeats the URL's text, for it may hold a
-//! password.
+//! `several` parses those with more than one host. It does not connect. Invariant: an error never
+//! repeats the URL's text, for it may hold a password.
+
+mod several;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,21 +12,13 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use self::several::{SENTINEL_EXAMPLE, has_several_hosts, redlock, sentinels, several_hosts_for};
 use super::connector::Connector;
 use super::login::{Credentials, Login, Secret};
 use super::tls::{self, Tls};
-use crate::values::nodes::{MOST_NODES, can_decide};
 use crate::values::shown::{NAME_AT_MOST, shown};
 
 const EXAMPLE: &str = "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+sentinel://s1,s2,s3/name`, `redlock://a,b,c`, `redis+unix:///path` or `memory://`";
-
-const SENTINEL_EXAMPLE: &str = "give `redis+sentinel://user:password@s1:26379,s2:26379,s3:26379/name`, all sentinels and the name that they know the master by";
-
-const REDLOCK_EXAMPLE: &str =
-    "give `redlock://user:password@a:6379,b:6379,c:6379`, all nodes, each an independent master";
-
-/// More sentinels than anyone runs; each is asked at each connect.
-const MOST_SENTINELS: usize = 15;
 
 /// A server's address.
 #[derive(Clone, Debug)]
@@ -83,30 +77,6 @@ impl Address {
         Address::Redis(Arc::new(address))
     }
 
-    /// `Config::redlock`: each node with a URL of its own.
-    pub(crate) fn of_nodes(urls: &[String]) -> Result<Self, String> {
-        let node = |url: &String| {
-            match Address::parse(url)? {
-            Address::Redis(node) if !matches!(node.endpoint, Endpoint::Sentinels(_)) => Ok(node),
-            _ => Err(
-                "redlock: a node is one server; give each as `redis://`, `rediss://` or `redis+unix://`"
-                    .to_owned(),
-            ),
-        }
-        };
-        let nodes: Vec<_> = urls.iter().map(node).collect::<Result<_, _>>()?;
-        check_number(nodes.len())?;
-        let names: Vec<_> = nodes.iter().map(ToString::to_string).collect();
-        let is_twice =
-            |(at, name): (usize, &String)| names.iter().skip(at + 1).any(|it| it == name);
-        if names.iter().enumerate().any(is_twice) {
-            return Err(
-                "redlock: a node is named twice; each has one vote, so name each once".to_owned(),
-            );
-        }
-        Ok(Address::Redlock(nodes))
-    }
-
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(format!("url: no scheme; {EXAMPLE}"));
@@ -148,19 +118,6 @@ fn parse(text: &str) -> Result<Url, String> {
     })
 }
 
-fn has_several_hosts(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let hosts = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
-    hosts.contains(',')
-}
-
-fn several_hosts_for() -> String {
-    format!(
-        "url: several hosts are for sentinels or independent nodes; {SENTINEL_EXAMPLE}, or {REDLOCK_EXAMPLE}"
-    )
-}
-
 fn tcp(url: &Url, with_tls: bool) -> Result<RedisAddress, String> {
     check_parts(url)?;
     let host = host(url, 6379)?;
@@ -173,134 +130,6 @@ fn tcp(url: &Url, with_tls: bool) -> Result<RedisAddress, String> {
         resp2_only,
         connector: None,
     })
-}
-
-/// `user:password@a,b,c/…` as the list of hosts, and a URL like any other with one host in place of
-/// them all.
-fn several_hosts(rest: &str) -> Result<(&str, Url), String> {
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let (user, hosts) = match authority.rsplit_once('@') {
-        Some((user, hosts)) => (format!("{user}@"), hosts),
-        None => (String::new(), authority),
-    };
-    let url = parse(&format!("redis://{user}all{path}"))?;
-    check_parts(&url)?;
-    Ok((hosts, url))
-}
-
-/// `user:password@a,b,c/db?…`: the login and the options are the same at all nodes.
-fn redlock(rest: &str, with_tls: bool) -> Result<Vec<Arc<RedisAddress>>, String> {
-    if rest.contains("://") {
-        return Err(format!(
-            "url: a node is given by host and port, without a scheme; {REDLOCK_EXAMPLE}, or nodes that differ in more than the host by `Config::redlock`"
-        ));
-    }
-    let (hosts, url) = several_hosts(rest)?;
-    if hosts.is_empty() {
-        return Err(format!("url: no node; {REDLOCK_EXAMPLE}"));
-    }
-    let (tls, resp2_only) = tcp_options(&url, with_tls, "", |_, _| false)?;
-    let login = login(&url)?;
-    let database = database(url.path().trim_matches('/'))?;
-    let hosts = each_host(hosts, 6379, "node", REDLOCK_EXAMPLE)?;
-    let node = |host| {
-        Arc::new(RedisAddress {
-            endpoint: Endpoint::Tcp(host),
-            tls: tls.clone(),
-            login: Login::Fixed(login.clone()),
-            database,
-            resp2_only,
-            connector: None,
-        })
-    };
-    let nodes: Vec<_> = hosts.into_iter().map(node).collect();
-    check_number(nodes.len())?;
-    Ok(nodes)
-}
-
-fn check_number(nodes: usize) -> Result<(), String> {
-    match nodes {
-        _ if can_decide(nodes) => Ok(()),
-        0 => Err(format!("url: no nodes; {REDLOCK_EXAMPLE}")),
-        _ if nodes.is_multiple_of(2) => Err(format!(
-            "url: {nodes} nodes survive no more failures than {}; {REDLOCK_EXAMPLE}, an odd number of 3 to {MOST_NODES}",
-            nodes.saturating_sub(1)
-        )),
-        1 => Err(format!(
-            "url: one node survives no failure; give `redis://` for one server, or an odd number of 3 to {MOST_NODES} nodes"
-        )),
-        _ => Err(format!(
-            "url: {nodes} nodes are more than {MOST_NODES}, which only costs; {REDLOCK_EXAMPLE}"
-        )),
-    }
-}
-
-/// `user:password@s1,s2/name/db?…`: the login is the master's, and the path begins with its name.
-fn sentinels(rest: &str, with_tls: bool) -> Result<RedisAddress, String> {
-    let (hosts, url) = several_hosts(rest)?;
-    let path = url.path().trim_matches('/');
-    let (master, number) = path.split_once('/').unwrap_or((path, ""));
-    let master = decode("master's name", master)?;
-    if master.is_empty() {
-        return Err(format!("url: no name of a master; {SENTINEL_EXAMPLE}"));
-    }
-    let mut at_sentinels = Credentials::default();
-    let known = ", `sentinel_user`, `sentinel_pass`";
-    let (tls, resp2_only) = tcp_options(&url, with_tls, known, |name, value| {
-        match name {
-            "sentinel_user" => at_sentinels.user = Some(value.to_owned()),
-            "sentinel_pass" => at_sentinels.password = Some(Secret::new(value)),
-            _ => return false,
-        }
-        true
-    })?;
-    Ok(RedisAddress {
-        endpoint: Endpoint::Sentinels(Arc::new(Sentinels {
-            hosts: each_sentinel(hosts)?,
-            master,
-            login: at_sentinels,
-        })),
-        tls,
-        login: Login::Fixed(login(&url)?),
-        database: database(number)?,
-        resp2_only,
-        connector: None,
-    })
-}
-
-fn each_sentinel(hosts: &str) -> Result<Vec<Host>, String> {
-    let all = each_host(hosts, 26379, "sentinel", SENTINEL_EXAMPLE)?;
-    if all.len() > MOST_SENTINELS {
-        return Err(format!(
-            "url: more than {MOST_SENTINELS} sentinels; name those of one master"
-        ));
-    }
-    Ok(all)
-}
-
-/// `s1:26379,s2`: all different, because each has one vote.
-fn each_host(hosts: &str, port: u16, what: &str, example: &str) -> Result<Vec<Host>, String> {
-    let mut all: Vec<Host> = Vec::new();
-    if hosts.contains(char::is_whitespace) {
-        return Err(format!("url: a space in the list of hosts; {example}"));
-    }
-    for text in hosts.split(',') {
-        let next = match parse(&format!("redis://{text}")) {
-            Ok(url) if url.path().is_empty() && !text.is_empty() => host(&url, port)?,
-            Ok(_) => {
-                return Err(format!("url: a {what} without a name; {example}"));
-            }
-            Err(why) => return Err(why),
-        };
-        if all.contains(&next) {
-            return Err(format!(
-                "url: a {what} is named twice; each has one vote, so name each once"
-            ));
-        }
-        all.push(next);
-    }
-    Ok(all)
 }
 
 /// `redis://user:p@ss/word@host`: the URL parser takes the `/`, `?` or `#` of an unescaped password

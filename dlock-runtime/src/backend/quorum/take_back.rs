@@ -1,0 +1,134 @@
+//! Takes a claim's votes back, for a release and for a cancel.
+//!
+//! It does not try again: the watchdog does, while something is open. Invariant: a node stays open
+//! until it says that nothing of the claim is left there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::link::QuorumLink;
+use super::member::Member;
+use super::round::Round;
+use crate::backend::Node;
+use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::quorum::nodes::{NodeId, NodeSet};
+use crate::policy::quorum::tally::{Tally, Verdict};
+
+/// When a quorum has answered a release, the others are waited for as long as a few round trips
+/// take, so that nothing has to be cleaned up behind it.
+const PATIENCE: u32 = 4;
+const PATIENCE_AT_LEAST: Duration = Duration::from_millis(2);
+
+/// For which answers a command that takes votes back waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// Until a quorum has decided, and shortly for the others.
+    Quorum,
+    All,
+}
+
+/// What became of a claim at the nodes.
+pub(super) struct TakenBack {
+    /// Some node had something of it.
+    pub(super) found: bool,
+    /// Whether a quorum had it.
+    pub(super) verdict: Verdict,
+    /// Something may be left somewhere.
+    pub(super) is_open: bool,
+}
+
+impl QuorumLink {
+    /// Takes a claim's votes back wherever something of it may be left.
+    pub(super) async fn take_back(
+        &self,
+        claim: &Claim,
+        (keep_until, not_after): (u64, u64),
+        within: Duration,
+        waits: WaitsFor,
+    ) -> TakenBack {
+        let shared = &self.shared;
+        let now = shared.clock.now();
+        let asked = shared.open.of(&claim.value);
+        let mut open = asked.unwrap_or_else(|| shared.nodes.all());
+        let mut round = self.ask_back(claim, (keep_until, not_after), within, open);
+        let (mut tally, mut found, mut verdict, mut until) =
+            (Tally::new(shared.nodes), false, None, None);
+        let pending = round.pending();
+        for node in shared.nodes.ids().filter(|it| !pending.contains(*it)) {
+            // Without an answer, unless nothing of it was ever there.
+            let absent = (!open.contains(node)).then_some(false);
+            verdict = tally.count(node, absent).or(verdict);
+        }
+        loop {
+            let answered = match until {
+                None => Ok(round.next().await),
+                Some(until) => timeout_at(until, round.next()).await,
+            };
+            let Ok(Some((node, answer))) = answered else {
+                break;
+            };
+            if let Ok(answer) = &answer {
+                found |= answer.found;
+                if answer.conclusive {
+                    open.remove(node);
+                }
+            }
+            verdict = tally
+                .count(node, answer.ok().map(|it| it.found))
+                .or(verdict);
+            if verdict.is_some() && waits == WaitsFor::Quorum && until.is_none() {
+                until = Some(Instant::now() + self.patience(round.pending()));
+            }
+        }
+        if open.is_empty() {
+            shared.open.forget(&claim.value);
+        } else if Some(open) != asked {
+            shared.open.only_at(&claim.value, open, now);
+        }
+        TakenBack {
+            found,
+            verdict: verdict.unwrap_or(Verdict::Unknown),
+            is_open: !open.is_empty(),
+        }
+    }
+
+    /// Sends the command to these nodes.
+    fn ask_back<'a>(
+        &self,
+        claim: &'a Claim,
+        (keep_until, not_after): (u64, u64),
+        within: Duration,
+        among: NodeSet,
+    ) -> Round<'a, Cancelled> {
+        let clock = self.shared.clock;
+        let now = clock.now();
+        let mut round = Round::default();
+        for (node, connection, member) in self.connected(among) {
+            let [keep_until, not_after] =
+                member.stamps(&**connection, [keep_until, not_after], now);
+            let (connection, member) = (connection.clone(), member.clone());
+            let answer = async move {
+                let answer = connection
+                    .take_back(claim, keep_until, not_after, within)
+                    .await;
+                member.took(now.until(clock.now()));
+                answer
+            };
+            round.push(node, Box::pin(answer));
+        }
+        round
+    }
+
+    /// How long to wait for the last nodes: not at all for those that are known to be slow.
+    fn patience(&self, pending: NodeSet) -> Duration {
+        let usual = self.round_trip() * PATIENCE + PATIENCE_AT_LEAST;
+        let is_slow = |it: (NodeId, &Arc<dyn Node>, &Arc<Member>)| it.2.round_trip() > usual;
+        if self.connected(pending).any(is_slow) {
+            Duration::ZERO
+        } else {
+            usual
+        }
+    }
+}
