@@ -44,7 +44,8 @@ impl QuorumLink {
         Err(failed.unwrap_or_else(no_quorum_answered))
     }
 
-    /// Renews each lock at all nodes; each is decided by itself.
+    /// Renews each lock at all nodes; each is decided by itself. A node that answers last is renewed
+    /// too: a lock that only just has its quorum survives no failure.
     pub(super) async fn renew_all(
         &self,
         items: &[Renewal],
@@ -52,12 +53,11 @@ impl QuorumLink {
     ) -> Result<Vec<Renewed>, CommandError> {
         let nodes = self.shared.nodes;
         let mut round = Round::default();
+        let shared: Arc<[Renewal]> = items.into();
         for (node, connection, _) in self.everywhere() {
-            let connection = connection.clone();
-            round.push(
-                node,
-                Box::pin(async move { connection.renew(items, within).await }),
-            );
+            let (connection, items) = (connection.clone(), shared.clone());
+            let renew = async move { connection.renew(&items, within).await };
+            round.push(node, Box::pin(renew));
         }
         let mut tallies: Vec<_> = items.iter().map(|_| (Tally::new(nodes), None)).collect();
         let mut count = |node, answers: Option<Vec<Renewed>>| {
@@ -84,6 +84,7 @@ impl QuorumLink {
                 break;
             }
         }
+        round.finish_behind();
         if answers < nodes.quorum()
             && let Some(error) = failed
         {
