@@ -86,7 +86,7 @@ pub(crate) enum Acquired {
     /// Executed after its `not_after`: nothing was created.
     Late { time: u64 },
     /// No quorum of nodes granted it.
-    NoQuorum(NoQuorum),
+    NoQuorum(Box<NoQuorum>),
     /// The key is held as another kind of lock, and the claim may not queue.
     /// `there`: the set's meta member, or the beginning of a value (see [`entry`]).
     WrongKind { time: u64, there: String },
@@ -179,13 +179,10 @@ impl Acquired {
             Acquired::Granted { time, .. }
             | Acquired::Busy(Busy { time, .. })
             | Acquired::Queued(Busy { time, .. })
-            | Acquired::NoQuorum(NoQuorum {
-                busy: Busy { time, .. },
-                ..
-            })
             | Acquired::Yours { time, .. }
             | Acquired::Late { time }
             | Acquired::WrongKind { time, .. } => *time,
+            Acquired::NoQuorum(it) => it.busy.time,
         }
     }
 }

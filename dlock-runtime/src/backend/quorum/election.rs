@@ -259,14 +259,14 @@ impl QuorumLink {
             let nodes = self.shared.nodes;
             let asked = self.voting(self.shared.clock.now()).len();
             let left = holding.left.unwrap_or(Left::For(Duration::ZERO));
-            return Ok(Acquired::NoQuorum(NoQuorum {
+            return Ok(Acquired::NoQuorum(Box::new(NoQuorum {
                 busy: Busy { time, left, value },
                 is_held: holding.nodes >= nodes.quorum().min(asked),
                 is_open,
                 rank: holding.rank,
                 is_told: against.is_told && command.claim.queues,
                 round_trip: self.round_trip(),
-            }));
+            })));
         }
         let unclear = |why: &str| Err(CommandError::Unclear(Reason::new(why)));
         let failed = against.failed;

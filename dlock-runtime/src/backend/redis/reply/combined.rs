@@ -43,7 +43,7 @@ pub(in crate::backend::redis) enum Item {
     /// The reply of the item's own script.
     Other(Value),
     /// Of a node of a quorum.
-    OfNode(OfNode),
+    OfNode(Box<OfNode>),
 }
 
 impl Item {
@@ -62,7 +62,7 @@ impl Item {
 
     pub(in crate::backend::redis) fn of_node(self) -> Result<OfNode, CommandError> {
         match self {
-            Item::OfNode(answer) => Ok(answer),
+            Item::OfNode(answer) => Ok(*answer),
             _ => Err(unexpected("node", &Value::Nil)),
         }
     }

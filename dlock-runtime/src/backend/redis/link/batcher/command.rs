@@ -153,7 +153,7 @@ impl<'a> Command<'a> {
         let answer = reply::of_node(reply, 1)?.pop();
         let answer = answer.unwrap_or_else(|| Err(reply::unexpected("node", &Value::Nil)));
         answer
-            .map(Item::OfNode)
+            .map(|it| Item::OfNode(Box::new(it)))
             .map_err(|error| connection.noted(error))
     }
 }

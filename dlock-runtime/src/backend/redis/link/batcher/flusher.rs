@@ -297,7 +297,7 @@ impl Flusher {
         }
         let replies = if self.batcher.is_of_node {
             let replies = reply::of_node(reply, self.batch.len());
-            let item = |it: Result<_, _>| it.map(reply::Item::OfNode);
+            let item = |it: Result<_, _>| it.map(|it| reply::Item::OfNode(Box::new(it)));
             replies.map(|all| all.into_iter().map(item).collect())
         } else {
             reply::combined(reply, self.batch.len())
