@@ -11,7 +11,6 @@ use tokio::runtime::Handle;
 
 use super::Shared;
 use super::member::Member;
-use super::round::Round;
 use super::take_back::WaitsFor;
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link, Node};
@@ -256,12 +255,9 @@ impl Link for QuorumLink {
         within: Duration,
     ) -> Answer<'a, Vec<Stored>> {
         Box::pin(async move {
-            let mut round = Round::default();
-            for (node, connection, _) in self.everywhere() {
-                let connection = connection.clone();
-                let look = async move { connection.inspect(keys, part, within).await };
-                round.push(node, Box::pin(look));
-            }
+            let mut round = self.ask_everywhere(|node| {
+                Box::pin(async move { node.inspect(keys, part, within).await })
+            });
             let (mut all, mut failed) = (Vec::new(), None);
             while let Some((_, answer)) = round.next().await {
                 match answer {
@@ -280,14 +276,10 @@ impl Link for QuorumLink {
 
     fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
         Box::pin(async move {
-            let mut round = Round::default();
-            for (node, connection, _) in self.everywhere() {
-                let connection = connection.clone();
-                round.push(
-                    node,
-                    Box::pin(async move { connection.check(within).await }),
-                );
-            }
+            let check = |node: Arc<dyn Node>| -> Answer<'_, Vec<Answers>> {
+                Box::pin(async move { node.check(within).await })
+            };
+            let mut round = self.ask_everywhere(check);
             let (mut all, mut failed) = (Vec::new(), None);
             while let Some((node, answer)) = round.next().await {
                 let name = self.shared.member(node).map(|it| it.name().to_owned());

@@ -43,10 +43,7 @@ const WAIT_FOR_THE_REST: Duration = Duration::from_millis(100);
 
 /// A pool's nodes.
 #[derive(Debug)]
-pub(crate) struct Quorum {
-    shared: Arc<Shared>,
-    clock: Clock,
-}
+pub(crate) struct Quorum(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -94,10 +91,7 @@ impl Quorum {
             command_timeout,
             clock,
         };
-        Some(Self {
-            shared: Arc::new(shared),
-            clock,
-        })
+        Some(Self(Arc::new(shared)))
     }
 }
 
@@ -210,7 +204,7 @@ impl Shared {
 
 impl Backend for Quorum {
     fn clock(&self) -> Clock {
-        self.clock
+        self.0.clock
     }
 
     fn offers(&self) -> Offers {
@@ -218,24 +212,24 @@ impl Backend for Quorum {
     }
 
     fn watchdog(&self) -> WatchdogKind {
-        let first = self.shared.members.first();
+        let first = self.0.members.first();
         first.map_or(WatchdogKind::Thread, |it| it.backend().watchdog())
     }
 
     fn listen(&self, listener: Weak<dyn Listener>) {
-        for member in &self.shared.members {
+        for member in &self.0.members {
             member.backend().listen(listener.clone());
         }
     }
 
     fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>> {
-        let members = self.shared.members.iter();
+        let members = self.0.members.iter();
         let connections = members.map(|member| member.ready(key, now)).collect();
-        self.shared.link(connections).ok().flatten()
+        self.0.link(connections).ok().flatten()
     }
 
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
-        Box::pin(self.shared.clone().connect(key, within))
+        Box::pin(self.0.clone().connect(key, within))
     }
 
     /// A vote is about one lock.
@@ -244,16 +238,16 @@ impl Backend for Quorum {
     }
 
     fn background_task(&self) -> Option<BackgroundTask> {
-        Some(Box::pin(watch::watch(Arc::downgrade(&self.shared))))
+        Some(Box::pin(watch::watch(Arc::downgrade(&self.0))))
     }
 
     fn nodes(&self) -> Vec<NodeStatus> {
-        let (members, now) = (self.shared.members.iter(), self.clock.now());
+        let (members, now) = (self.0.members.iter(), self.0.clock.now());
         members.map(|member| member.status(now)).collect()
     }
 
     fn connections(&self) -> usize {
-        let members = self.shared.members.iter();
+        let members = self.0.members.iter();
         members.map(|it| it.backend().connections()).sum()
     }
 

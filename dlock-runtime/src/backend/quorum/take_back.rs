@@ -55,8 +55,7 @@ impl QuorumLink {
         let mut round = self.ask_back(claim, (keep_until, not_after), within, open);
         let (mut tally, mut found, mut verdict, mut until) =
             (Tally::new(shared.nodes), false, None, None);
-        let pending = round.pending();
-        for node in shared.nodes.ids().filter(|it| !pending.contains(*it)) {
+        for node in self.silent(&round) {
             // Without an answer, unless nothing of it was ever there.
             let absent = (!open.contains(node)).then_some(false);
             verdict = tally.count(node, absent).or(verdict);

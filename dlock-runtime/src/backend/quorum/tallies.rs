@@ -11,24 +11,39 @@ use super::round::Round;
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Node};
 use crate::policy::commands::{Renewal, Renewed};
+use crate::policy::quorum::nodes::NodeId;
 use crate::policy::quorum::tally::{Tally, Verdict};
 
 impl QuorumLink {
+    /// Asks all nodes that are connected.
+    pub(super) fn ask_everywhere<'a, T>(
+        &self,
+        ask: impl Fn(Arc<dyn Node>) -> Answer<'a, T>,
+    ) -> Round<'a, T> {
+        let mut round = Round::default();
+        for (node, connection, _) in self.everywhere() {
+            round.push(node, ask(connection.clone()));
+        }
+        round
+    }
+
+    /// The nodes that were not asked in this round.
+    pub(super) fn silent<T>(&self, round: &Round<'_, T>) -> impl Iterator<Item = NodeId> + use<T> {
+        let asked = round.pending();
+        self.shared
+            .nodes
+            .ids()
+            .filter(move |node| !asked.contains(*node))
+    }
+
     /// Asks all nodes yes or no, until it is decided.
     pub(super) async fn tally<'a>(
         &'a self,
         ask: impl Fn(Arc<dyn Node>) -> Answer<'a, bool>,
     ) -> Result<bool, CommandError> {
         let mut tally = Tally::new(self.shared.nodes);
-        let mut round = Round::default();
-        for (node, connection, _) in self.everywhere() {
-            round.push(node, ask(connection.clone()));
-        }
-        let absent = self
-            .shared
-            .members()
-            .filter(|(node, _)| !round.pending().contains(*node));
-        for (node, _) in absent {
+        let mut round = self.ask_everywhere(ask);
+        for node in self.silent(&round) {
             tally.count(node, None);
         }
         let mut failed = None;
@@ -52,13 +67,11 @@ impl QuorumLink {
         within: Duration,
     ) -> Result<Vec<Renewed>, CommandError> {
         let nodes = self.shared.nodes;
-        let mut round = Round::default();
         let shared: Arc<[Renewal]> = items.into();
-        for (node, connection, _) in self.everywhere() {
-            let (connection, items) = (connection.clone(), shared.clone());
-            let renew = async move { connection.renew(&items, within).await };
-            round.push(node, Box::pin(renew));
-        }
+        let mut round = self.ask_everywhere(|node| {
+            let items = shared.clone();
+            Box::pin(async move { node.renew(&items, within).await })
+        });
         let mut tallies: Vec<_> = items.iter().map(|_| (Tally::new(nodes), None)).collect();
         let mut count = |node, answers: Option<Vec<Renewed>>| {
             for (at, (tally, verdict)) in tallies.iter_mut().enumerate() {
@@ -72,7 +85,7 @@ impl QuorumLink {
             }
             tallies.iter().all(|(_, verdict)| verdict.is_some())
         };
-        for node in nodes.ids().filter(|node| !round.pending().contains(*node)) {
+        for node in self.silent(&round) {
             count(node, None);
         }
         let mut failed = None;
@@ -103,10 +116,7 @@ impl QuorumLink {
         &'a self,
         ask: impl Fn(Arc<dyn Node>) -> Answer<'a, T>,
     ) -> Result<T, CommandError> {
-        let mut round = Round::default();
-        for (node, connection, _) in self.everywhere() {
-            round.push(node, ask(connection.clone()));
-        }
+        let mut round = self.ask_everywhere(ask);
         let (mut said, mut failed) = (BTreeMap::<T, usize>::new(), None);
         while let Some((_, answer)) = round.next().await {
             match answer {

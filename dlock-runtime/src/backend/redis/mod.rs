@@ -49,7 +49,6 @@ mod tests;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-#[allow(unused_imports, reason = "for `backend::quorum`")]
 pub(crate) use self::node::NodePlan;
 use self::supervisor::Supervisor;
 use super::clock::Clock;

@@ -62,13 +62,6 @@ impl Core {
     pub(super) async fn connect(config: Config) -> Result<Arc<Core>, LockError> {
         let settings = config.check()?;
         let backend = backend_of(&settings)?;
-        Self::connect_by(settings, backend).await
-    }
-
-    async fn connect_by(
-        settings: Settings,
-        backend: Arc<dyn Backend>,
-    ) -> Result<Arc<Core>, LockError> {
         if matches!(settings.address, Address::Memory) {
             observe::memory_only();
         }
