@@ -1,5 +1,5 @@
 //! A forked child with its parent's pool: its calls fail at once with an error that says so, it
-//! sends nothing on its parent's connections, and it may make a pool of its own.
+//! sends and reads nothing on its parent's connections, and it may make a pool of its own.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -150,6 +150,19 @@ async fn nor_over_tls() {
         "held false",
     )
     .await;
+}
+
+/// It would take the parent's answer, and the parent the next one in its place.
+#[tokio::test]
+async fn an_inherited_runtime_reads_no_answer_of_its_parents() {
+    let server = RedisServer::start();
+    let mark = format!("mark={}", server.addr());
+    let mut worker = worker(&["fork-under-way", &server.url(), &mark]);
+    assert_eq!(
+        worker.expect_line("parent released ", CAP).await,
+        "Ok(Freed)"
+    );
+    assert!(worker.wait(CAP).await.success(), "{:#?}", worker.lines());
 }
 
 async fn nothing_is_sent(fork: &str, child: &str) {

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use dlock_harness::{RedisServer, until};
+use dlock_harness::{RedisServer, until, until_ok};
 use dlock_runtime::LockPool;
 use dlock_tests::{Seeded, patient};
 use tokio::runtime::{Builder, Runtime};
@@ -52,8 +52,9 @@ fn runtimes_that_end_give_their_locks_and_connections_back() {
             server.keys().await == ["lock:@fence"]
         })
         .await;
-        until("two connections are left", CAP, async || {
-            clients(&server).await.len() <= 2
+        until_ok("two connections are left", CAP, async || {
+            let left = clients(&server).await;
+            if left.len() <= 2 { Ok(()) } else { Err(left) }
         })
         .await;
     });

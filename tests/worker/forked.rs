@@ -132,11 +132,39 @@ pub(crate) fn inside_a_runtime(settings: &Settings, fork: fn() -> io::Result<Sid
     });
 }
 
+/// Forks while a command of the parent is under way, whose answer arrives while the child runs.
+pub(crate) fn while_a_command_is_under_way(settings: &Settings) {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let pool = LockPool::connect(patient(&settings.url)).await.unwrap();
+        let held = pool.lock("held").ttl(Duration::from_secs(60));
+        let held = held.acquire().await.unwrap();
+        tell(settings.text("mark"), "CLIENT PAUSE 300 ALL");
+        let mut ping = Box::pin(pool.ping());
+        assert!((&mut ping).now_or_never().is_none());
+        tokio::time::sleep(Duration::from_millis(20)).await; // the connection's task sends it
+        match fork().unwrap() {
+            Side::Child => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                end();
+            }
+            Side::Parent(child) => assert!(child.wait(), "the child ended as it should"),
+        }
+        held.verify().await.unwrap();
+        ping.await.unwrap();
+        println!("parent released {:?}", held.release().await);
+    });
+}
+
 /// Writes a line into the record of the server at this address, by a connection of its own.
 fn mark(addr: &str, what: &str) {
+    tell(addr, &format!("ECHO {what:?}"));
+}
+
+fn tell(addr: &str, command: &str) {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream
-        .write_all(format!("ECHO {what:?}\r\n").as_bytes())
+        .write_all(format!("{command}\r\n").as_bytes())
         .unwrap();
     assert!(stream.read(&mut [0; 64]).unwrap() > 0);
 }

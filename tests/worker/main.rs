@@ -28,6 +28,7 @@ fn main() {
         "count-unlocked" => counter::unlocked(&settings),
         "fork" => forked::beside_a_runtime(&settings),
         "fork-busy" => forked::while_others_lock(&settings),
+        "fork-under-way" => forked::while_a_command_is_under_way(&settings),
         "fork-inside" => forked::inside_a_runtime(&settings, dlock_fork::fork),
         #[cfg(target_os = "linux")]
         "fork-unsubscribed" => forked::inside_a_runtime(&settings, dlock_fork::fork_unsubscribed),

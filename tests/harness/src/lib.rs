@@ -44,5 +44,5 @@ pub use history::{Interval, check_exclusive, now_ns};
 pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};
 pub use server::{Monitor, RedisServer};
 pub use sharded::Sharded;
-pub use wait::{until, until_blocking};
+pub use wait::{until, until_blocking, until_ok};
 pub use watched::Watched;

@@ -1,9 +1,10 @@
-//! The socket of a connection. It writes only in the process that opened it.
+//! The socket of a connection. It reads and writes only in the process that opened it.
 //!
 //! A forked child shares its parent's socket: a byte that the child sent would land in the middle
-//! of a command of the parent's, and a shutdown would end the connection of both. So in a child
-//! every write fails, and dropping the socket leaves it open: the system closes the child's
-//! descriptor, which the parent does not notice.
+//! of a command of the parent's, an answer that it read would be missing there, so that the next
+//! one is taken for it, and a shutdown would end the connection of both. So in a child every call
+//! fails, and dropping the socket leaves it open: the system closes the child's descriptor, which
+//! the parent does not notice.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -38,23 +39,17 @@ impl<S: Unpin> Socket<S> {
         }
     }
 
-    /// The stream, for reading. It does not check the process: a reader has sent something before,
-    /// and the write checked.
-    fn stream(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
-        let stream = self.get_mut().stream.as_mut();
-        stream
-            .map(Pin::new)
-            .ok_or_else(|| io::ErrorKind::NotConnected.into())
-    }
-
-    /// The stream, for writing; an error in a forked child.
+    /// The stream; an error in a forked child.
     fn ours(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
         if self.home.is_elsewhere_by_system() {
             return Err(io::Error::other(
                 "this connection is the parent's of this forked process",
             ));
         }
-        self.stream()
+        let stream = self.get_mut().stream.as_mut();
+        stream
+            .map(Pin::new)
+            .ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 
@@ -64,7 +59,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.stream() {
+        match self.ours() {
             Ok(stream) => stream.poll_read(cx, into),
             Err(error) => Poll::Ready(Err(error)),
         }
@@ -99,8 +94,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.stream() {
-            Ok(stream) => stream.poll_flush(cx), // flushing a socket does nothing
+        match self.ours() {
+            Ok(stream) => stream.poll_flush(cx),
             Err(error) => Poll::Ready(Err(error)),
         }
     }

@@ -5,6 +5,7 @@
 //! its own timers going off.
 
 use std::env;
+use std::fmt::Debug;
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::thread;
@@ -44,15 +45,29 @@ pub fn scaled(cap: Duration) -> Duration {
 /// # }
 /// ```
 pub async fn until(what: &str, cap: Duration, mut cond: impl AsyncFnMut() -> bool) {
+    until_ok(what, cap, async || {
+        cond().await.then_some(()).ok_or("false")
+    })
+    .await;
+}
+
+/// [`until`] the answer is `Ok`. The panic also shows what the last `Err` was.
+pub async fn until_ok<E: Debug>(
+    what: &str,
+    cap: Duration,
+    mut cond: impl AsyncFnMut() -> Result<(), E>,
+) {
+    let mut last = None;
     let polling = async {
-        while !cond().await {
+        while let Err(answer) = cond().await {
+            last = Some(answer);
             pause(POLL).await;
         }
     };
     let held = within(cap, polling).await;
     assert!(
         held.is_some(),
-        "still not so after {:?}: {what}",
+        "still not so after {:?}: {what} ({last:#?})",
         scaled(cap)
     );
 }
