@@ -294,7 +294,7 @@ impl Node for Shared {
     }
 
     fn vote<'a>(&'a self, ballot: &'a Ballot, _within: Duration) -> Answer<'a, Vote> {
-        ready(self.run(|server, time, _| server.vote(ballot, time)))
+        ready(self.run(|server, time, outbox| server.vote(ballot, time, outbox)))
     }
 
     fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, _: Duration) -> Answer<'a, Adopted> {

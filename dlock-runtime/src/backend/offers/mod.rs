@@ -13,7 +13,7 @@ pub(crate) enum Offers {
     Everything,
     /// A Redis server that runs no scripts: the exclusive lock, one key at a time.
     WithoutScripts,
-    /// Several servers, of which a quorum decides: the exclusive lock.
+    /// Several servers, of which a quorum decides: every kind but permits, one key at a time.
     Quorum,
 }
 
@@ -99,21 +99,11 @@ fn quorum(wanted: Wanted<'_>) -> Result<(), Reason> {
             "each server would give out all permits, and a quorum of them more than there are",
             "take one of several exclusive locks, `name#1` to `name#k`",
         ),
-        Wanted::Lock { kind, .. } if kind.is_shared() => refused(
-            kind,
-            "how servers count its holders together was not explored yet",
-            "take an exclusive lock (also `reentrant`, without an `owner`)",
-        ),
-        Wanted::Lock { .. } => Ok(()),
+        Wanted::Lock { .. } | Wanted::EvictionOfOne => Ok(()),
         Wanted::Writes => refused(
             &"a guarded write",
             "the data would be on one server and the lock on all",
             "let your resource check the lock's `fence`",
-        ),
-        Wanted::EvictionOfOne => refused(
-            &"evicting one of many holders",
-            "only exclusive locks are taken there",
-            "it has one holder",
         ),
     }
 }

@@ -15,9 +15,10 @@ use super::round::Round;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
 use crate::policy::quorum::clocks::{highest_believed, pool_time, proposal};
-use crate::policy::quorum::commands::{Adopted, Ballot, Outvoted, Vote};
+use crate::policy::quorum::commands::{Ballot, Outvoted, Vote};
 use crate::policy::quorum::election::{Election, Step};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
+use crate::values::entry::{self, Letter};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::node_status::NodeStanding;
@@ -28,7 +29,7 @@ const READ_ON_AT_MOST: Duration = Duration::from_millis(50);
 /// What the nodes said that did not vote for us.
 #[derive(Default)]
 struct Against {
-    /// By the holder's value.
+    /// By who has them: one claim, or all readers, or one owner.
     busy: BTreeMap<String, Holding>,
     last_epoch: u64,
     is_told: bool,
@@ -37,9 +38,11 @@ struct Against {
     failed: Vec<(NodeId, CommandError)>,
 }
 
-/// The nodes that one other claim has.
+/// The nodes that somebody else has.
 #[derive(Default)]
 struct Holding {
+    /// The value that the first of them named.
+    value: String,
     nodes: usize,
     left: Option<Left>,
     rank: u32,
@@ -216,7 +219,6 @@ impl QuorumLink {
         election: &mut Election,
         mut step: Step,
     ) -> Step {
-        let (_, believed) = self.epochs(&command.claim.key, self.shared.clock.now());
         while let Step::Adopt { epoch, at } = step {
             let within = until.saturating_duration_since(Instant::now());
             let mut round = Round::default();
@@ -229,9 +231,6 @@ impl QuorumLink {
                 step = match round.next().await {
                     // The votes that are still out are not waited for.
                     None => return Step::Lost,
-                    Some((node, Ok(Adopted::Behind { last_epoch }))) if last_epoch > believed => {
-                        election.failed(node, true)
-                    }
                     Some((node, Ok(answer))) => election.adopted(node, epoch, answer),
                     Some((node, Err(_))) => election.failed(node, true),
                 };
@@ -255,12 +254,16 @@ impl QuorumLink {
     ) -> Result<Acquired, CommandError> {
         let is_open = !open.is_empty();
         let most = against.busy.into_iter().max_by_key(|(_, it)| it.nodes);
-        if let Some((value, holding)) = most {
+        if let Some((_, holding)) = most {
             let nodes = self.shared.nodes;
             let asked = self.voting(self.shared.clock.now()).len();
             let left = holding.left.unwrap_or(Left::For(Duration::ZERO));
             return Ok(Acquired::NoQuorum(Box::new(NoQuorum {
-                busy: Busy { time, left, value },
+                busy: Busy {
+                    time,
+                    left,
+                    value: holding.value,
+                },
                 is_held: holding.nodes >= nodes.quorum().min(asked),
                 is_open,
                 rank: holding.rank,
@@ -325,7 +328,8 @@ impl Against {
             }) => {
                 self.last_epoch = self.last_epoch.max(last_epoch);
                 self.is_told |= is_told;
-                let holding = self.busy.entry(value).or_insert(Holding {
+                let holding = self.busy.entry(who(&value)).or_insert_with(|| Holding {
+                    value,
                     rank,
                     ..Holding::default()
                 });
@@ -344,6 +348,15 @@ fn counter_is_broken() -> CommandError {
     CommandError::Unclear(Reason::new(
         "the epoch counter there is decades ahead of the nodes' clocks: delete it",
     ))
+}
+
+/// Who holds a lock with this value: several may, and each node names one of them.
+fn who(value: &str) -> String {
+    match entry::read(value) {
+        Some(entry) if entry.letter == Letter::Reader => "readers".to_owned(),
+        Some(entry) if entry.letter == Letter::Owner => entry.owner.to_owned(),
+        _ => value.to_owned(),
+    }
 }
 
 fn longer(one: Option<Left>, other: Left) -> Left {

@@ -163,7 +163,7 @@ impl Link for QuorumLink {
                 Verdict::Unknown => Err(no_quorum_answered()),
                 verdict => Ok(GivenBack {
                     found: verdict == Verdict::Yes,
-                    rest: 0,
+                    rest: taken_back.rest,
                     is_open: taken_back.is_open,
                 }),
             }
@@ -190,7 +190,7 @@ impl Link for QuorumLink {
                 time: pool_time(self.shared.clock.now()),
                 found: taken_back.found,
                 conclusive: true,
-                rest: 0,
+                rest: taken_back.rest,
             })
         })
     }
@@ -199,8 +199,13 @@ impl Link for QuorumLink {
         Box::pin(self.renew_all(items, within))
     }
 
-    fn downgrade<'a>(&'a self, _: &'a Claim, _: Ttl, _: Duration) -> Answer<'a, bool> {
-        not_offered()
+    /// Where a node does not answer, the entry stays a writer's, which counts as ours all the same.
+    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
+        Box::pin(
+            self.tally(move |node| {
+                Box::pin(async move { node.downgrade(claim, ttl, within).await })
+            }),
+        )
     }
 
     fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {

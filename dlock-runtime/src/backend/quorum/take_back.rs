@@ -13,7 +13,7 @@ use super::member::Member;
 use super::round::Round;
 use crate::backend::Node;
 use crate::policy::commands::{Cancelled, Claim};
-use crate::policy::quorum::nodes::{NodeId, NodeSet};
+use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
 use crate::policy::quorum::tally::{Tally, Verdict};
 
 /// When a quorum has answered a release, the others are waited for as long as a few round trips
@@ -37,6 +37,8 @@ pub(super) struct TakenBack {
     pub(super) verdict: Verdict,
     /// Something may be left somewhere.
     pub(super) is_open: bool,
+    /// How many entries of the same owner a quorum of nodes still has.
+    pub(super) rest: u32,
 }
 
 impl QuorumLink {
@@ -55,6 +57,7 @@ impl QuorumLink {
         let mut round = self.ask_back(claim, (keep_until, not_after), within, open);
         let (mut tally, mut found, mut verdict, mut until) =
             (Tally::new(shared.nodes), false, None, None);
+        let mut rests = Vec::new();
         for node in self.silent(&round) {
             // Without an answer, unless nothing of it was ever there.
             let absent = (!open.contains(node)).then_some(false);
@@ -70,6 +73,7 @@ impl QuorumLink {
             };
             if let Ok(answer) = &answer {
                 found |= answer.found;
+                rests.push(answer.rest);
                 if answer.conclusive {
                     open.remove(node);
                 }
@@ -90,6 +94,7 @@ impl QuorumLink {
             found,
             verdict: verdict.unwrap_or(Verdict::Unknown),
             is_open: !open.is_empty(),
+            rest: of_a_quorum(rests, shared.nodes),
         }
     }
 
@@ -130,4 +135,10 @@ impl QuorumLink {
             usual
         }
     }
+}
+
+/// The highest number that a quorum of nodes reaches.
+fn of_a_quorum(mut numbers: Vec<u32>, nodes: Nodes) -> u32 {
+    numbers.sort_unstable_by(|one, other| other.cmp(one));
+    numbers.get(nodes.quorum() - 1).copied().unwrap_or(0)
 }

@@ -90,6 +90,9 @@ pub(super) static WRITE: LazyLock<Script> =
 /// What a node of a quorum is asked.
 pub(super) static NODE: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("lua/node.lua")]));
+/// The same about a lock of a kind with many holders.
+pub(super) static NODE_SHARED: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/node_shared.lua")));
 /// Keeps what a node knows about its quorum.
 pub(super) static QUORUM: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("lua/quorum.lua")]));
@@ -148,7 +151,7 @@ fn release_by(compare_and_delete: &str) -> Script {
 }
 
 /// All scripts.
-pub(super) fn all() -> [&'static Script; 21] {
+pub(super) fn all() -> [&'static Script; 22] {
     [
         &ACQUIRE,
         &ACQUIRE_ALL,
@@ -161,6 +164,7 @@ pub(super) fn all() -> [&'static Script; 21] {
         &RENEW,
         &WRITE,
         &NODE,
+        &NODE_SHARED,
         &QUORUM,
         &RAISE,
         &RIGHTS,

@@ -26,13 +26,14 @@ pub(crate) struct Ballot {
 /// The answer to a [`Ballot`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Vote {
-    /// The node's key is ours, and it drew this epoch.
+    /// The claim holds the lock there, with this epoch: the node drew it or, for an owner that
+    /// holds the lock already, drew it for that hold.
     Granted { time: u64, epoch: u64 },
     /// Another claim has the node's key.
     Busy(Outvoted),
     /// Executed after its `not_after`: nothing was created.
     Late { time: u64 },
-    /// A set of holders of another kind stands at the key.
+    /// The lock is held as another kind, and the claim does not wait.
     WrongKind { time: u64, there: String },
 }
 
@@ -49,12 +50,17 @@ pub(crate) struct Outvoted {
 /// The answer to `adopt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Adopted {
-    /// The node's key is ours, and the node will draw only epochs above this one.
+    /// The claim holds the lock there, and the node will draw only epochs above this one.
     Yes,
-    /// The node has drawn a higher epoch meanwhile.
-    Behind { last_epoch: u64 },
-    /// The node's key is not ours.
+    /// The claim does not hold the lock there.
     Gone,
+}
+
+impl Ballot {
+    /// Whether the caller asks again if the lock is taken, whatever its kind.
+    pub(crate) fn waits(&self) -> bool {
+        self.claim.queues || !self.hint_to.is_empty()
+    }
 }
 
 impl Vote {

@@ -6,7 +6,7 @@
 //! Voting ────────────────────────────────────────────▶ Won
 //!   │  │ q granted, unequal; patience is over             ▲
 //!   │  └────────▶ Adopting(highest) ── q nodes hold it ───┘
-//!   │                 │  a node is behind: once more, with its number
+//!   │                 │  a late vote is higher: once more, with its number
 //!   └── no quorum ────┴──▶ Lost
 //! ```
 //! Invariants: a vote counts once, against the configured number of nodes; an adopted number counts
@@ -112,8 +112,6 @@ impl Election {
         if self.at(node) == At::Adopting {
             let at = match answer {
                 Adopted::Yes => At::Holds(epoch),
-                // Its key is ours, and its own number is higher than what we hold there.
-                Adopted::Behind { last_epoch } => At::Holds(last_epoch),
                 Adopted::Gone => At::Nothing,
             };
             self.set(node, at);

@@ -217,6 +217,13 @@ impl Meta {
         )
     }
 
+    /// Raises the epoch that all entries of a hold share.
+    pub(super) fn adopt(&mut self, higher: u64) {
+        if let Meta::Owner { epoch, .. } = self {
+            *epoch = (*epoch).max(higher);
+        }
+    }
+
     /// The epoch that all entries of a hold share.
     pub(super) fn epoch(&self) -> Option<u64> {
         match self {

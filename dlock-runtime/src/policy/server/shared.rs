@@ -1,7 +1,7 @@
 //! The operations of the kinds with many holders: read/write, permits, and reentrant with an owner.
 //!
-//! The kinds differ only in what fits beside what ([`Set::fits`]). Invariant: each operation but
-//! `renew` ends with grants to the head of the queue, whatever it found; otherwise a head that fits
+//! The kinds differ only in what fits beside what ([`Set::fits`]). Invariant: each public operation
+//! but `renew` ends with grants to the head of the queue, whatever it found; otherwise a head that fits
 //! would sleep until its poll.
 
 use std::sync::Arc;
@@ -89,6 +89,18 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> GivenBack {
+        let given_back = self.give_back_shared(claim, entry, keep_until, time);
+        self.grant_next(&claim.key, time, publish);
+        given_back
+    }
+
+    pub(super) fn give_back_shared(
+        &mut self,
+        claim: &Claim,
+        entry: &Entry<'_>,
+        keep_until: u64,
+        time: u64,
+    ) -> GivenBack {
         let mut given_back = GivenBack::default();
         if let Some(set) = self.locks.set(&claim.key, time) {
             let keep = (keep_until > time).then_some(keep_until);
@@ -98,7 +110,6 @@ impl Server {
             }
             self.locks.tidy(&claim.key, time);
         }
-        self.grant_next(&claim.key, time, publish);
         given_back
     }
 
@@ -112,7 +123,8 @@ impl Server {
         }
     }
 
-    /// Turns a writer's entry into a reader's, and grants to waiters that fit now.
+    /// Turns a writer's entry into a reader's, and grants to waiters that fit now, or tells one of
+    /// them at a node of a quorum.
     pub(crate) fn downgrade(
         &mut self,
         claim: &Claim,
@@ -124,6 +136,9 @@ impl Server {
         let set = self.locks.set(&claim.key, time);
         let reads = set.is_some_and(|set| set.downgrade(&claim.value, until));
         self.grant_next(&claim.key, time, publish);
+        if reads {
+            self.hint(&claim.key, time, publish);
+        }
         reads
     }
 
@@ -183,7 +198,7 @@ impl Server {
 
     /// What stands there, if it is another kind. Of a value only its kind: whoever knows the value
     /// may release it.
-    fn other_than(&mut self, entry: &Entry<'_>, key: &str, time: u64) -> Option<String> {
+    pub(super) fn other_than(&mut self, entry: &Entry<'_>, key: &str, time: u64) -> Option<String> {
         match self.locks.live(key, time)? {
             Lock::One(held) => {
                 let is_known = !entry::is_other_layout(&held.value);

@@ -3,14 +3,13 @@
 //!
 //! Nobody queues at a node, and nothing is granted in turn: a hint says that it is worth asking
 //! again. Invariants: `last_epoch` only grows, and is at least every number that a holder of a key
-//! holds here; a number is adopted only by the claim that has the key.
+//! holds here; a number is adopted only by a claim that holds the lock here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::locks::Lock;
-use super::{Publish, Reached, Server, micros};
-use crate::policy::commands::{Cancelled, Claim};
+use super::{Publish, Reached, Server, micros, shared};
+use crate::policy::commands::{Cancelled, Claim, GivenBack};
 use crate::policy::quorum::commands::{Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Outvoted, Vote};
 
 /// Whom to give a hint, for each key, in the order in which they were outvoted.
@@ -71,8 +70,8 @@ impl Hints {
 }
 
 impl Server {
-    /// Gives this node's vote to the claim, if nobody has its key.
-    pub(crate) fn vote(&mut self, ballot: &Ballot, time: u64) -> Vote {
+    /// Gives this node's vote to the claim, if it may hold the lock beside those that do.
+    pub(crate) fn vote(&mut self, ballot: &Ballot, time: u64, publish: &mut dyn Publish) -> Vote {
         let Ballot {
             claim,
             lease,
@@ -83,54 +82,82 @@ impl Server {
         if time > *not_after {
             return Vote::Late { time };
         }
-        match self.locks.live(&claim.key, time) {
+        let key = &claim.key;
+        if self.holds(claim, time) {
+            // The command was duplicated on its way; what was drawn for it is not above this.
+            let epoch = self.epoch_of_hold(key, time).unwrap_or(self.last_epoch);
+            return Vote::Granted { time, epoch };
+        }
+        if !ballot.waits()
+            && let Some(there) = self.is_another_kind(claim, time)
+        {
+            return Vote::WrongKind { time, there };
+        }
+        let entry = shared(claim);
+        let fits = match &entry {
+            None => self.locks.is_free(key, time),
+            Some(entry) => self.fits(key, entry, time),
+        };
+        if !fits {
+            return Vote::Busy(self.outvoted(key, hint_to, time));
+        }
+        let epoch = self.draw_proposed(*proposal);
+        self.sweep(time);
+        let Some(entry) = entry else {
+            self.set(key, &claim.value, time, lease.get());
+            return Vote::Granted { time, epoch };
+        };
+        let epoch = self.add(key, &claim.value, &entry, lease.get(), epoch, time);
+        self.hint(key, time, publish); // the next one may fit beside it
+        Vote::Granted { time, epoch }
+    }
+
+    fn outvoted(&mut self, key: &Arc<str>, hint_to: &Arc<str>, time: u64) -> Outvoted {
+        let busy = self.in_the_way(key, time);
+        let rank = if hint_to.is_empty() {
+            0
+        } else {
+            self.hints.enter(key, hint_to, time)
+        };
+        Outvoted {
+            busy,
+            last_epoch: self.last_epoch,
+            rank: u32::try_from(rank).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// What stands there, if it is another kind.
+    fn is_another_kind(&mut self, claim: &Claim, time: u64) -> Option<String> {
+        match shared(claim) {
+            Some(entry) => self.other_than(&entry, &claim.key, time),
             None => {
-                let epoch = self.draw_proposed(*proposal);
-                self.sweep(time);
-                self.set(&claim.key, &claim.value, time, lease.get());
-                Vote::Granted { time, epoch }
-            }
-            // The command was duplicated on its way; what this node drew for it is not above this.
-            Some(Lock::One(held)) if held.value == claim.value => Vote::Granted {
-                time,
-                epoch: self.last_epoch,
-            },
-            Some(Lock::Many(set)) => {
-                let there = set.meta.to_string();
-                Vote::WrongKind { time, there }
-            }
-            Some(Lock::One(_)) => {
-                let busy = self.in_the_way(&claim.key, time);
-                let rank = if hint_to.is_empty() {
-                    0
-                } else {
-                    self.hints.enter(&claim.key, hint_to, time)
-                };
-                Vote::Busy(Outvoted {
-                    busy,
-                    last_epoch: self.last_epoch,
-                    rank: u32::try_from(rank).unwrap_or(u32::MAX),
-                })
+                let set = self.locks.set(&claim.key, time)?;
+                Some(set.meta.to_string())
             }
         }
     }
 
-    /// Makes this node draw only higher epochs from now on, if the claim has its key.
+    /// The epoch that all entries of an owner share.
+    fn epoch_of_hold(&mut self, key: &str, time: u64) -> Option<u64> {
+        self.locks.set(key, time)?.meta.epoch()
+    }
+
+    /// Makes this node draw only higher epochs from now on, if the claim holds the lock here. What
+    /// it has drawn since for others, who hold the lock too or another one, is no obstacle: later
+    /// holders get a higher epoch all the same.
     pub(crate) fn adopt(&mut self, claim: &Claim, epoch: u64, time: u64) -> Adopted {
         if !self.holds(claim, time) {
             return Adopted::Gone;
         }
-        if epoch < self.last_epoch {
-            return Adopted::Behind {
-                last_epoch: self.last_epoch,
-            };
+        self.last_epoch = self.last_epoch.max(epoch);
+        if let Some(set) = self.locks.set(&claim.key, time) {
+            set.meta.adopt(epoch);
         }
-        self.last_epoch = epoch;
         Adopted::Yes
     }
 
-    /// Takes the vote back: the lock is released, or was not won. Before `keep_until` the key stays
-    /// without an owner. Conclusive: nothing of the claim is here, nor can appear later.
+    /// Takes the vote back: the lock is released, or was not won. Before `keep_until` what stood
+    /// there stays without an owner. Conclusive: nothing of the claim is here, nor can appear later.
     pub(crate) fn take_back_vote(
         &mut self,
         claim: &Claim,
@@ -138,7 +165,13 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Cancelled {
-        let found = self.give_back(claim, keep_until, time);
+        let GivenBack { found, rest, .. } = match shared(claim) {
+            None => GivenBack {
+                found: self.give_back(claim, keep_until, time),
+                ..GivenBack::default()
+            },
+            Some(entry) => self.give_back_shared(claim, &entry, keep_until, time),
+        };
         if found && self.locks.is_free(&claim.key, time) {
             self.hint(&claim.key, time, publish);
         }
@@ -146,12 +179,12 @@ impl Server {
             time,
             found,
             conclusive: found || time > not_after,
-            rest: 0,
+            rest,
         }
     }
 
     /// Tells the first address that listens that the key is free.
-    fn hint(&mut self, key: &Arc<str>, time: u64, publish: &mut dyn Publish) {
+    pub(super) fn hint(&mut self, key: &Arc<str>, time: u64, publish: &mut dyn Publish) {
         for _ in 0..HINTS_AT_ONCE {
             let Some(address) = self.hints.next(key, time) else {
                 return;

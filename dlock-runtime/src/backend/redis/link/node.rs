@@ -1,20 +1,28 @@
-//! The commands of a node of a quorum over a connection. They go through a batcher of their own.
+//! The commands of a node of a quorum over a connection. Those about exclusive locks go through a
+//! batcher of their own; each one about a lock of a kind with many holders is sent by itself.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use redis::{Cmd, Value};
 use tokio::time::Instant;
 
 use super::RedisLink;
 use super::batcher::Command;
+use super::operations::Rounds;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::epochs::LARGEST_EPOCH;
-use crate::backend::redis::reply::OfNode;
+use crate::backend::redis::names::{LockKeys, Names};
+use crate::backend::redis::reply::{self, OfNode};
+use crate::backend::redis::scripts::{self, By};
 use crate::backend::{Answer, Node};
 use crate::policy::commands::{Cancelled, Claim};
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
+use crate::values::ttl::Ttl;
 
 impl Node for RedisLink {
     fn run_id(&self) -> &str {
@@ -34,14 +42,25 @@ impl Node for RedisLink {
         Box::pin(async move {
             exact(ballot.proposal)?;
             self.connection.remind_node();
-            let command = Command::Vote(ballot);
-            self.ask_node(command, within).await?.vote()
+            let claim = &ballot.claim;
+            if claim.kind().is_shared() {
+                let (lease, proposal) = (ballot.lease.as_millis(), ballot.proposal.max(1));
+                let terms = [lease, ballot.not_after, proposal].map(|it| it.to_string());
+                let [lease, not_after, proposal] = terms;
+                let words = vec![lease, not_after, proposal, ballot.channel().to_owned()];
+                return self.ask_shared("v", claim, words, within).await?.vote();
+            }
+            self.ask_node(Command::Vote(ballot), within).await?.vote()
         })
     }
 
     fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, within: Duration) -> Answer<'a, Adopted> {
         Box::pin(async move {
             exact(epoch)?;
+            if claim.kind().is_shared() {
+                let words = vec![epoch.to_string()];
+                return self.ask_shared("a", claim, words, within).await?.adopted();
+            }
             let command = Command::Adopt { claim, epoch };
             self.ask_node(command, within).await?.adopted()
         })
@@ -55,8 +74,13 @@ impl Node for RedisLink {
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
-            let command = Command::TakeBack { claim, keep_until };
-            let answer = self.ask_node(command, within).await?;
+            let answer = if claim.kind().is_shared() {
+                let words = vec![keep_until.to_string()];
+                self.ask_shared("b", claim, words, within).await?
+            } else {
+                let command = Command::TakeBack { claim, keep_until };
+                self.ask_node(command, within).await?
+            };
             answer.taken_back(not_after)
         })
     }
@@ -85,4 +109,68 @@ impl RedisLink {
         }
         Ok(answer)
     }
+    /// A writer that becomes a reader at a node.
+    pub(super) async fn downgrade_at_node(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        within: Duration,
+    ) -> Result<bool, CommandError> {
+        let words = vec![ttl.as_millis().to_string()];
+        let answer = self.ask_shared("d", claim, words, within).await?;
+        answer.downgraded()
+    }
+
+    /// Asks about an entry of a kind with many holders. Once polled it is sent, even if the future
+    /// is dropped, and before what is polled later.
+    async fn ask_shared(
+        &self,
+        operation: &'static str,
+        claim: &Claim,
+        words: Vec<String>,
+        within: Duration,
+    ) -> Result<OfNode, CommandError> {
+        let (connection, claim) = (self.connection.clone(), claim.clone());
+        let mut asked = Box::pin(async move {
+            let mut rounds = Rounds::new(within);
+            loop {
+                let within = rounds.next()?;
+                let call = |by| shared(by, &connection.names, operation, &claim, &words);
+                let (reply, sent) = connection.run(within, call).await?;
+                let answer = reply::of_node(reply, 1)?.pop();
+                let answer =
+                    answer.unwrap_or_else(|| Err(reply::unexpected("node", &Value::Nil)))?;
+                connection.heard_time(answer.time, sent);
+                if !answer.says_again() {
+                    return Ok(answer);
+                }
+            }
+        });
+        // The first poll hands it to the connection's task, in order.
+        match poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => self
+                .connection
+                .runtime
+                .spawn(asked)
+                .await
+                .unwrap_or_else(|_| {
+                    let why = "the runtime of the connection is shutting down";
+                    Err(CommandError::Unclear(Reason::new(why)))
+                }),
+        }
+    }
+}
+
+fn shared(by: By, names: &Names, operation: &str, claim: &Claim, words: &[String]) -> Cmd {
+    let LockKeys { counter, hints, .. } = names.of(&claim.key);
+    let room = names.room(&claim.key) + claim.value.len() + 20 * words.len();
+    let mut command = scripts::NODE_SHARED.called(by, 6 + words.len(), room);
+    command
+        .arg(3)
+        .arg(&*claim.key)
+        .arg(&*counter)
+        .arg(hints.text());
+    command.arg(operation).arg(&*claim.value).arg(words);
+    command
 }

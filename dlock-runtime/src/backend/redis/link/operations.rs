@@ -157,6 +157,9 @@ impl Link for RedisLink {
 
     fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
         Box::pin(async move {
+            if self.connection.node.is_some() {
+                return self.downgrade_at_node(claim, ttl, within).await;
+            }
             let call = || calls::downgrade(claim, ttl);
             let (reply, _) = self.repeated(&claim.key, call, within).await?;
             Ok(self.go_on(claim, reply::downgraded(&reply)?))
@@ -230,14 +233,14 @@ impl Link for RedisLink {
 const MOST_ROUNDS: u32 = 10_000;
 
 /// The repetitions of one command, which all have to fit within its time.
-struct Rounds {
+pub(super) struct Rounds {
     within: Duration,
     until: Instant,
     left: u32,
 }
 
 impl Rounds {
-    fn new(within: Duration) -> Self {
+    pub(super) fn new(within: Duration) -> Self {
         Self {
             within,
             until: Instant::now() + within,
@@ -246,7 +249,7 @@ impl Rounds {
     }
 
     /// The time left for the next repetition.
-    fn next(&mut self) -> Result<Duration, CommandError> {
+    pub(super) fn next(&mut self) -> Result<Duration, CommandError> {
         let within = if self.left == MOST_ROUNDS {
             self.within // the usual case: the first is the only one
         } else {

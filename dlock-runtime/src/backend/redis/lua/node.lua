@@ -4,8 +4,8 @@
 -- KEYS  for each item: the lock, its epoch counter, its hints: the channels at which others want to
 --       be told that the lock is free, by arrival (µs), for HINTS_TTL after the last arrival
 -- ARGV  runs of consecutive items with the same parameters:
---       v, item count, lease ms, not_after µs, channel for a hint ('': none); for each item: value,
---          proposed epoch
+--       v, item count, lease ms, not_after µs, channel for a hint ('-': none, but the caller waits;
+--          '': it does not wait); for each item: value, proposed epoch
 --       a, item count; for each item: value, epoch to adopt
 --       b, item count, keep_until µs; for each item: value
 -- reply T, then for each item
@@ -14,7 +14,7 @@
 --             {5}                                late: T is past not_after
 --             {6, other}                         as for acquire.lua
 --             {8, there}                         as for acquire.lua
---       of a: 1 adopted, 0 the value does not hold the lock, {last epoch} that is higher
+--       of a: 1 adopted, 0 the value does not hold the lock
 --       of b: 1 the value held the lock, 0 it did not
 --       {9, words}: the item was refused with this error
 local HINTS_TTL, HINTS_AT_ONCE = 7000, 3 -- as in policy/quorum/commands.rs (a test compares them)
@@ -152,6 +152,15 @@ while i < number do
         local value, proposal = arguments[at], arguments[at + 1]
         local lock, counter, err = keys[3 * i - 2], keys[3 * i - 1], nil
         local held = not is_late and try('GET', lock)
+        local meta, holder = nil, held
+        if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
+          -- A set of a kind with many holders, or another program's value.
+          meta = try('ZRANGE', lock, -1, -1)[1]
+          if meta and channel ~= '' and string.sub(meta, 1, 4) == '1|#|' then
+            local after = string.format('(%.0f', T)
+            holder = try('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 1)[1] or ''
+          end
+        end
         if is_late then
           replies[i + 1] = {5}
         elseif not held then
@@ -179,14 +188,14 @@ while i < number do
           local last = try('GET', counter)
           err = type(last) == 'table' and last
           replies[i + 1] = tonumber(not err and last or nil) or tonumber(proposal)
-        elseif type(held) == 'string' then
+        elseif type(holder) == 'string' then
           local left, last, rank = try('PTTL', lock), try('GET', counter), 0
           err = type(left) == 'table' and left or type(last) == 'table' and last
           last = tonumber(not err and last or nil)
           if not (last and last >= 0 and last <= 9007199254740991) then
             last = 0
           end
-          if not err and channel ~= '' then
+          if not err and channel ~= '' and channel ~= '-' then
             local hints = keys[3 * i]
             local done = try('ZADD', hints, 'NX', string.format('%.0f', T), channel)
             if type(done) == 'number' then
@@ -198,10 +207,8 @@ while i < number do
             rank = type(done) == 'number' and try('ZRANK', hints, channel) or done
             err = type(rank) == 'table' and rank
           end
-          replies[i + 1] = {2, left, held, last, rank}
+          replies[i + 1] = {2, left, holder, last, rank}
         elseif string.find(held.err, 'WRONGTYPE', 1, true) then
-          -- A set of a kind with many holders, or another program's value.
-          local meta = try('ZRANGE', lock, -1, -1)[1]
           if meta and string.sub(meta, 1, 4) == '1|#|' then
             replies[i + 1] = {8, meta}
           else
@@ -228,13 +235,11 @@ while i < number do
           err = last
         else
           last = tonumber(last or nil)
-          if last and last > epoch and last < 9007199254740991 then
-            replies[i + 1] = {last}
-          else
+          if not (last and last >= epoch and last < 9007199254740991) then
             local set = try('SET', counter, arguments[at + 1])
             err = set.err and set
-            replies[i + 1] = 1
           end
+          replies[i + 1] = 1
         end
       elseif type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
         err = held

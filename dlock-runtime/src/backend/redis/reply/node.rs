@@ -1,4 +1,4 @@
-//! Reads the reply of `node.lua`, item by item. One unreadable item fails only that item; a reply
+//! Reads the reply of `node.lua`, item by item, and that of `node_shared.lua`, which is of one item. One unreadable item fails only that item; a reply
 //! of another shape fails them all.
 
 use redis::Value;
@@ -76,13 +76,9 @@ impl OfNode {
     }
 
     pub(in crate::backend::redis) fn adopted(&self) -> Result<Adopted, CommandError> {
-        let higher = |items: &[Value]| items.first().and_then(number);
         match &self.said {
             Value::Int(1) => Ok(Adopted::Yes),
             Value::Int(0) => Ok(Adopted::Gone),
-            Value::Array(items) if higher(items).is_some() => Ok(Adopted::Behind {
-                last_epoch: higher(items).unwrap_or_default(),
-            }),
             other => Err(unexpected("adopt", other)),
         }
     }
@@ -92,15 +88,34 @@ impl OfNode {
         &self,
         not_after: u64,
     ) -> Result<Cancelled, CommandError> {
-        let found = match &self.said {
-            Value::Int(found @ (0 | 1)) => *found == 1,
-            other => return Err(unexpected("take_back", other)),
+        let read = |said: &Value| match said {
+            Value::Int(found @ (0 | 1)) => Some((*found == 1, 0)),
+            Value::Array(items) => match &items[..] {
+                [Value::Int(found @ (0 | 1)), rest] => {
+                    Some((*found == 1, u32::try_from(number(rest)?).ok()?))
+                }
+                _ => None,
+            },
+            _ => None,
         };
+        let (found, rest) = read(&self.said).ok_or_else(|| unexpected("take_back", &self.said))?;
         Ok(Cancelled {
             time: self.time,
             found,
             conclusive: found || self.time > not_after,
-            rest: 0,
+            rest,
         })
+    }
+
+    pub(in crate::backend::redis) fn downgraded(&self) -> Result<bool, CommandError> {
+        match &self.said {
+            Value::Int(reads @ (0 | 1)) => Ok(*reads == 1),
+            other => Err(unexpected("downgrade", other)),
+        }
+    }
+
+    /// More entries have lapsed than one call removes.
+    pub(in crate::backend::redis) fn says_again(&self) -> bool {
+        matches!(&self.said, Value::Array(items) if items[..] == [Value::Int(10)])
     }
 }

@@ -19,12 +19,11 @@ enum Told {
     /// No answer; it can't have.
     Unsent(usize),
     Adopted(usize, u64),
-    Behind(usize, u64),
     Gone(usize),
     Hurry,
 }
 
-use Told::{Behind, Gone, Granted, Hurry, Late, Open, Unsent};
+use Told::{Gone, Granted, Hurry, Late, Open, Unsent};
 
 fn tell(election: &mut Election, told: Told) -> Step {
     let outvoted = || Outvoted {
@@ -43,9 +42,6 @@ fn tell(election: &mut Election, told: Told) -> Step {
         Open(node) => election.failed(id(node), true),
         Unsent(node) => election.failed(id(node), false),
         Told::Adopted(node, epoch) => election.adopted(id(node), epoch, Adopted::Yes),
-        Behind(node, last_epoch) => {
-            election.adopted(id(node), last_epoch - 1, Adopted::Behind { last_epoch })
-        }
         Gone(node) => election.adopted(id(node), 1, Adopted::Gone),
         Hurry => election.hurry(),
     }
@@ -165,16 +161,22 @@ fn a_number_counts_only_where_the_key_is_ours() {
 }
 
 #[test]
-fn a_node_that_is_behind_is_followed_once_and_no_more() {
-    let behind = [Told::Busy(2), Granted(0, 7), Granted(1, 8), Behind(0, 9)];
-    let again = |last: &[Told]| [&behind[..], last].concat();
-    check(&behind, adopt(9, &[1]), &[0, 1]);
+fn a_late_vote_with_a_higher_number_is_adopted_once_and_no_more() {
+    let adopting = [Granted(0, 7), Granted(1, 8), Hurry, Granted(2, 9)];
+    let then = |last: &[Told]| [&adopting[..], last].concat();
+    check(&then(&[]), Step::Wait, &[0, 1, 2]);
     check(
-        &again(&[Told::Adopted(1, 9)]),
-        Step::Won { epoch: 9 },
-        &[0, 1],
+        &then(&[Told::Adopted(0, 8)]),
+        Step::Won { epoch: 8 },
+        &[0, 1, 2],
     );
-    check(&again(&[Behind(1, 10)]), Step::Lost, &[0, 1]);
+    check(&then(&[Gone(0)]), adopt(9, &[1]), &[1, 2]);
+    check(
+        &then(&[Gone(0), Told::Adopted(1, 9)]),
+        Step::Won { epoch: 9 },
+        &[1, 2],
+    );
+    check(&then(&[Gone(0), Gone(1)]), Step::Lost, &[2]);
 }
 
 fn any_told() -> impl Strategy<Value = Told> {
@@ -185,7 +187,6 @@ fn any_told() -> impl Strategy<Value = Told> {
         1 => node().prop_map(Told::Busy),
         1 => node().prop_map(Open),
         3 => (node(), epoch()).prop_map(|(node, epoch)| Told::Adopted(node, epoch)),
-        1 => (node(), 4u64..6).prop_map(|(node, epoch)| Behind(node, epoch)),
         1 => node().prop_map(Gone),
         1 => Just(Hurry),
     ]

@@ -114,7 +114,7 @@ impl<'a> Command<'a> {
             Command::Vote(ballot) => Terms::Vote {
                 lease: ballot.lease.as_millis(),
                 not_after: ballot.not_after,
-                channel: channel(&ballot.hint_to),
+                channel: ballot.channel(),
             },
             Command::Adopt { .. } => Terms::Adopt,
             Command::TakeBack { keep_until, .. } => Terms::TakeBack { keep_until },
@@ -158,10 +158,17 @@ impl<'a> Command<'a> {
     }
 }
 
-/// An address is the server's run id and the channel there.
-fn channel(address: &str) -> &str {
-    let parts = address.split_once(';');
-    parts.map_or(address, |(_, channel)| channel)
+impl Ballot {
+    /// Where to send a hint, as the scripts of a node are told. An address is the server's run id
+    /// and the channel there.
+    pub(in crate::backend::redis) fn channel(&self) -> &str {
+        let address = &*self.hint_to;
+        match address.split_once(';') {
+            Some((_, channel)) => channel,
+            None if address.is_empty() && self.waits() => "-",
+            None => address,
+        }
+    }
 }
 
 /// Shows the lock only: the value contains a token.

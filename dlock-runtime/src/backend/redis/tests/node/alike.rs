@@ -341,7 +341,7 @@ impl<'a> Pair<'a> {
                 Item::Vote { .. } => {
                     let ballot = pure_ballots[at].as_ref().unwrap();
                     let is_again = self.pure.holds(&claims[at], self.time);
-                    let pure = self.pure.vote(ballot, self.time);
+                    let pure = self.pure.vote(ballot, self.time, &mut self.wire);
                     let real = answer.and_then(|it| it.vote()).unwrap();
                     if let (Vote::Granted { epoch, .. }, false) = (&real, is_again) {
                         drawn.granted(who(item).0, *epoch, ballot.proposal);

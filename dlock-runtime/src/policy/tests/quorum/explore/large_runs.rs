@@ -49,7 +49,7 @@ fn fences() -> Vec<Row> {
         ),
         row(
             "one attempt, another key's draws, twice",
-            &[AdoptNeeded, AdoptBehind, WonAfterAdopt],
+            &[AdoptNeeded, WonAfterAdopt],
             Run {
                 budget: 2,
                 faults: &[OtherKey],

@@ -27,8 +27,6 @@ pub(super) enum Mutant {
     RenewalFromReply,
     /// A body begins although the deadline has passed.
     BeginsLate,
-    /// A node that is behind the adopted number counts as if it had adopted it.
-    BehindCounts,
     /// An adopted number counts at a node whose key is not ours.
     GoneCounts,
     /// A handed-on lock counts a whole lease from the hand-off.

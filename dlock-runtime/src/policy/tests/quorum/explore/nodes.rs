@@ -82,7 +82,7 @@ impl World {
                     },
                     hint_to: "".into(),
                 };
-                let mut vote = server.vote(&ballot, time);
+                let mut vote = server.vote(&ballot, time, &mut Nobody);
                 match &mut vote {
                     Vote::Granted { epoch, .. } if run.is(Mutant::ProposalUnchecked) => {
                         *epoch = proposal;
@@ -100,11 +100,9 @@ impl World {
                 };
                 seen.saw(match answer {
                     Adopted::Yes => Witness::Adopted,
-                    Adopted::Behind { .. } => Witness::AdoptBehind,
                     Adopted::Gone => Witness::AdoptGone,
                 });
                 Answer::Adopted(match answer {
-                    Adopted::Behind { .. } if run.is(Mutant::BehindCounts) => Adopted::Yes,
                     Adopted::Gone if run.is(Mutant::GoneCounts) => Adopted::Yes,
                     _ => answer,
                 })
@@ -258,7 +256,7 @@ impl World {
             hint_to: "".into(),
         };
         let server = &mut self.node_mut(node).server;
-        server.vote(&ballot, time);
+        server.vote(&ballot, time, &mut Nobody);
         server.take_back_vote(&claim, (0, time), time, &mut Nobody);
     }
 }

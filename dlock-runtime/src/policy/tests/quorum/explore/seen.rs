@@ -5,7 +5,6 @@ pub(in crate::policy::tests::quorum) enum Witness {
     EqualDraws,
     AdoptNeeded,
     Adopted,
-    AdoptBehind,
     AdoptGone,
     WonAfterAdopt,
     LateBallot,
