@@ -17,7 +17,8 @@
 
 /// Makes a test of each case, on each server that has what the case needs. Cases behind `seconds:`
 /// take some seconds, and do not run on memory in real time. Cases behind `scripts:` need more than
-/// a server without scripts offers, those behind `scripts_and_seconds:` both. Cases behind
+/// a server without scripts offers, those behind `scripts_and_seconds:` both; those behind
+/// `many_holders:` and `many_holders_and_seconds:` are the same, of kinds that a quorum has too. Cases behind
 /// `long_leases:` ask for longer ones than nodes of a quorum can wait for when they start. Cases behind
 /// `by_the_server:` are about the server's queue, and run only without local hand-off.
 macro_rules! on_every_backend {
@@ -27,26 +28,28 @@ macro_rules! on_every_backend {
         $(; seconds: $($long:ident),* $(,)?)?
         $(; scripts: $($scripted:ident),* $(,)?)?
         $(; scripts_and_seconds: $($scripted_long:ident),* $(,)?)?
+        $(; many_holders: $($many:ident),* $(,)?)?
+        $(; many_holders_and_seconds: $($many_long:ident),* $(,)?)?
         $(; by_the_server: $($turn:ident),* $(,)?)?
     ) => {
         mod memory {
-            each!(#[tokio::test] on_memory: $($case)* $($($lease)*)? $($($scripted)*)?);
+            each!(#[tokio::test] on_memory: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
         }
 
         mod memory_paused {
-            each!(#[tokio::test(start_paused = true)] on_memory: $($case)* $($($lease)*)? $($($scripted)*)?);
-            each!(#[tokio::test(start_paused = true)] on_memory: $($($long)*)? $($($scripted_long)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory_by_the_server: $($($turn)*)?);
         }
 
         mod redis {
-            each!(#[tokio::test] on_redis: $($case)* $($($lease)*)? $($($scripted)*)?);
-            each!(#[tokio::test] on_redis: $($($long)*)? $($($scripted_long)*)?);
+            each!(#[tokio::test] on_redis: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test] on_redis: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
         }
 
         mod redis_by_the_server {
-            each!(#[tokio::test] on_redis_by_the_server: $($case)* $($($lease)*)? $($($scripted)*)?);
-            each!(#[tokio::test] on_redis_by_the_server: $($($long)*)? $($($scripted_long)*)?);
+            each!(#[tokio::test] on_redis_by_the_server: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test] on_redis_by_the_server: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
             each!(#[tokio::test] on_redis_by_the_server: $($($turn)*)?);
         }
 
@@ -56,7 +59,7 @@ macro_rules! on_every_backend {
 
         mod quorum {
             each!(#[tokio::test] #[ignore = "the servers vote after two minutes; with --topologies"]
-                on_quorum: $($case)* $($($long)*)?);
+                on_quorum: $($case)* $($($long)*)? $($($many)*)? $($($many_long)*)?);
         }
     };
     // The first list is empty.

@@ -6,7 +6,7 @@ use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
 use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
-    scripts:
+    many_holders:
     one_owner_is_in_many_times,
     another_owner_waits_for_the_last,
     a_hold_has_one_fence,
@@ -14,7 +14,7 @@ on_every_backend!(
     a_nested_call_counts_here,
     another_owner_inside_would_deadlock,
     an_owner_beside_none_is_told_to_be_at_both;
-    scripts_and_seconds:
+    many_holders_and_seconds:
     an_entry_that_ends_takes_only_itself_along,
     a_release_counts_while_renewals_are_on_their_way,
 );

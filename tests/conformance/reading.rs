@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
-    scripts:
+    many_holders:
     many_read_at_once,
     a_writer_is_alone,
     each_reader_frees_only_itself,
@@ -23,7 +23,7 @@ on_every_backend!(
     only_a_writer_can_be_downgraded,
     each_has_its_own_ttl,
     readers_are_checked_at_the_server;
-    scripts_and_seconds:
+    many_holders_and_seconds:
     a_reader_that_is_gone_stops_the_writer_for_its_lease_at_most,
     reading_and_writing_leases_are_renewed,
 );

@@ -93,5 +93,9 @@ impl Vote {
 /// A node keeps the addresses that want a hint for this long after the last of them asked.
 pub(crate) const HINTS_TTL: Duration = Duration::from_secs(7);
 
+/// For how long a writer that waits keeps new readers out of a node, after it last asked. Longer than
+/// it pauses between two attempts.
+pub(crate) const WRITER_WAITS: Duration = Duration::from_millis(2500);
+
 /// The most addresses that one command of a node tries, so that it never blocks the node for long.
 pub(crate) const HINTS_AT_ONCE: usize = 3;

@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use super::{Publish, Reached, Server, micros, shared};
 use crate::policy::commands::{Cancelled, Claim, GivenBack};
-use crate::policy::quorum::commands::{Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Outvoted, Vote};
+use crate::policy::quorum::commands::{
+    Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Outvoted, Vote, WRITER_WAITS,
+};
+use crate::values::entry::{Entry, Letter};
 
 /// Whom to give a hint, for each key, in the order in which they were outvoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,6 +22,8 @@ pub(super) struct Hints(BTreeMap<Arc<str>, Wanting>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Wanting {
     addresses: Vec<Arc<str>>,
+    /// Until when a writer counts as waiting.
+    writer_until: u64,
     expires: u64,
 }
 
@@ -32,12 +37,7 @@ impl Hints {
 
     /// Adds an address behind all others, or leaves it where it is; returns how many are before it.
     fn enter(&mut self, key: &Arc<str>, address: &Arc<str>, time: u64) -> usize {
-        self.live(key, time);
-        let wanting = self.0.entry(key.clone()).or_insert(Wanting {
-            addresses: Vec::new(),
-            expires: 0,
-        });
-        wanting.expires = time + micros(HINTS_TTL);
+        let wanting = self.prolonged(key, time);
         let known = wanting.addresses.iter().position(|it| it == address);
         known.unwrap_or_else(|| {
             wanting.addresses.push(address.clone());
@@ -45,12 +45,48 @@ impl Hints {
         })
     }
 
+    fn prolonged(&mut self, key: &Arc<str>, time: u64) -> &mut Wanting {
+        self.live(key, time);
+        let wanting = self.0.entry(key.clone()).or_insert(Wanting {
+            addresses: Vec::new(),
+            writer_until: 0,
+            expires: 0,
+        });
+        wanting.expires = time + micros(HINTS_TTL);
+        wanting
+    }
+
+    /// Keeps new readers out for a while.
+    fn writer_waits(&mut self, key: &Arc<str>, time: u64) {
+        self.prolonged(key, time).writer_until = time + micros(WRITER_WAITS);
+    }
+
+    fn does_a_writer_wait(&mut self, key: &str, time: u64) -> bool {
+        self.live(key, time)
+            .is_some_and(|wanting| wanting.writer_until > time)
+    }
+
+    fn writer_is_in(&mut self, key: &str) {
+        if let Some(wanting) = self.0.get_mut(key) {
+            wanting.writer_until = 0;
+            self.forget_if_empty(key);
+        }
+    }
+
+    fn forget_if_empty(&mut self, key: &str) {
+        let is_empty = |it: &Wanting| it.addresses.is_empty() && it.writer_until == 0;
+        if self.0.get(key).is_some_and(is_empty) {
+            self.0.remove(key);
+        }
+    }
+
     fn next(&mut self, key: &str, time: u64) -> Option<Arc<str>> {
         let wanting = self.live(key, time)?;
         let next = (!wanting.addresses.is_empty()).then(|| wanting.addresses.remove(0));
-        if wanting.addresses.is_empty() {
-            self.0.remove(key);
+        if next.is_none() {
+            wanting.writer_until = 0; // as in the scripts, where it is the last one in the list
         }
+        self.forget_if_empty(key);
         next
     }
 
@@ -96,9 +132,12 @@ impl Server {
         let entry = shared(claim);
         let fits = match &entry {
             None => self.locks.is_free(key, time),
-            Some(entry) => self.fits(key, entry, time),
+            Some(entry) => self.fits(key, entry, time) && !self.is_held_back(key, entry, time),
         };
         if !fits {
+            if ballot.waits() && claim.kind() == Letter::Writer {
+                self.hints.writer_waits(key, time);
+            }
             return Vote::Busy(self.outvoted(key, hint_to, time));
         }
         let epoch = self.draw_proposed(*proposal);
@@ -108,8 +147,20 @@ impl Server {
             return Vote::Granted { time, epoch };
         };
         let epoch = self.add(key, &claim.value, &entry, lease.get(), epoch, time);
-        self.hint(key, time, publish); // the next one may fit beside it
+        if entry.letter == Letter::Writer {
+            self.hints.writer_is_in(key);
+        } else {
+            self.hint(key, time, publish); // the next one may fit beside it
+        }
         Vote::Granted { time, epoch }
+    }
+
+    /// Whether a reader that would fit leaves the turn to a writer: otherwise readers that come one
+    /// after the other would keep it out for ever.
+    fn is_held_back(&mut self, key: &str, entry: &Entry<'_>, time: u64) -> bool {
+        entry.letter == Letter::Reader
+            && !self.locks.is_free(key, time)
+            && self.hints.does_a_writer_wait(key, time)
     }
 
     fn outvoted(&mut self, key: &Arc<str>, hint_to: &Arc<str>, time: u64) -> Outvoted {

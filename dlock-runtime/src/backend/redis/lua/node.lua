@@ -152,13 +152,22 @@ while i < number do
         local value, proposal = arguments[at], arguments[at + 1]
         local lock, counter, err = keys[3 * i - 2], keys[3 * i - 1], nil
         local held = not is_late and try('GET', lock)
-        local meta, holder = nil, held
+        local meta, holder, ends = nil, held, nil
         if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
           -- A set of a kind with many holders, or another program's value.
           meta = try('ZRANGE', lock, -1, -1)[1]
           if meta and channel ~= '' and string.sub(meta, 1, 4) == '1|#|' then
+            -- As in_the_way in set.lua; if all entries have lapsed, the lock is free.
             local after = string.format('(%.0f', T)
-            holder = try('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 1)[1] or ''
+            local first = try('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 16, 'WITHSCORES')
+            holder, ends = first[1], tonumber(first[2])
+            held = ends ~= math.huge and held
+            for n = 1, #first, 2 do
+              if not string.find(first[n], '^1|.|%-') and string.sub(first[n], 1, 4) ~= '1|#|' then
+                holder = first[n]
+                break
+              end
+            end
           end
         end
         if is_late then
@@ -189,7 +198,8 @@ while i < number do
           err = type(last) == 'table' and last
           replies[i + 1] = tonumber(not err and last or nil) or tonumber(proposal)
         elseif type(holder) == 'string' then
-          local left, last, rank = try('PTTL', lock), try('GET', counter), 0
+          local left, last, rank = nil, try('GET', counter), 0
+          left = ends and math.ceil((ends - T) / 1000) or try('PTTL', lock)
           err = type(left) == 'table' and left or type(last) == 'table' and last
           last = tonumber(not err and last or nil)
           if not (last and last >= 0 and last <= 9007199254740991) then

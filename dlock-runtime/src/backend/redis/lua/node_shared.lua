@@ -14,17 +14,35 @@
 --       d: 1 the entry is a reader now, 0 it does not hold the lock
 local lock, counter, hints = KEYS[1], KEYS[2], KEYS[3]
 local operation, e, T = ARGV[1], read_entry(ARGV[2]), now()
-local HINTS_TTL, HINTS_AT_ONCE = 7000, 3 -- as in policy/quorum/commands.rs (a test compares them)
+-- As in policy/quorum/commands.rs (a test compares them): ms, a number, µs.
+local HINTS_TTL, HINTS_AT_ONCE, WRITER_WAITS = 7000, 3, 2500000
+
+-- A member of the hints, behind all channels: a writer waits, until its score less this. Longer than
+-- any time of arrival, and such that the sum is exact.
+local WRITER, BEHIND_ALL = 'w', 4503599627370496
 
 -- Tells one of those who wait that it is worth asking again. An error ends this: the user may have
 -- no right to publish, and what was done is right all the same.
 local function hint()
   for _ = 1, HINTS_AT_ONCE do
     local wants = redis.pcall('ZPOPMIN', hints)[1]
-    if not wants or redis.pcall('PUBLISH', wants, '1|freed\n' .. lock) ~= 0 then
+    if not wants or wants == WRITER or redis.pcall('PUBLISH', wants, '1|freed\n' .. lock) ~= 0 then
       return
     end
   end
+end
+
+-- Keeps new readers out for a while.
+local function writer_waits()
+  redis.call('PEXPIRE', hints, HINTS_TTL) -- first: a missing right leaves no key without a ttl
+  redis.call('ZADD', hints, string.format('%.0f', BEHIND_ALL + T + WRITER_WAITS), WRITER)
+  redis.call('PEXPIRE', hints, HINTS_TTL)
+end
+
+-- Whether a reader that would fit leaves the turn to a writer.
+local function is_held_back(there)
+  local score = e.letter == 'r' and there and redis.call('ZSCORE', hints, WRITER)
+  return score and tonumber(score) - BEHIND_ALL > T
 end
 
 -- Enters the channel behind all others, or leaves it where it is; returns how many are before it.
@@ -32,7 +50,7 @@ local function ask_for_hint(channel)
   if channel == '' or channel == '-' then
     return 0
   end
-  redis.call('PEXPIRE', hints, HINTS_TTL) -- first: a missing right leaves no key without a ttl
+  redis.call('PEXPIRE', hints, HINTS_TTL)
   redis.call('ZADD', hints, 'NX', string.format('%.0f', T), channel)
   redis.call('PEXPIRE', hints, HINTS_TTL)
   return redis.call('ZRANK', hints, channel)
@@ -80,13 +98,20 @@ if operation == 'v' then
   local other = channel == '' and other_kind(lock, there, e)
   if other then
     return {T, {8, other}}
-  elseif not fits(lock, there, e) then
+  elseif not fits(lock, there, e) or is_held_back(there) then
     local left, named = in_the_way(lock, there, T)
+    if e.letter == 'w' and channel ~= '' then
+      writer_waits()
+    end
     return {T, {2, left, named, last_epoch(), ask_for_hint(channel)}}
   end
   local epoch = draw_proposed(ARGV[5])
   there, epoch = put(lock, there, e, tonumber(ARGV[3]), epoch, T)
-  hint() -- the next one may fit beside it
+  if e.letter == 'w' then
+    redis.call('ZREM', hints, WRITER)
+  else
+    hint() -- the next one may fit beside it
+  end
   return {T, epoch}
 elseif operation == 'a' then
   if not form then

@@ -31,6 +31,10 @@ const SHIFT: &str = "
           redis.call('ZADD', key, string.format('%.0f', beats[i + 1] - by * 1000), beats[i])
         end
       end
+      local writer = string.find(key, '@h[:#]') and redis.call('ZSCORE', key, 'w')
+      if writer then
+        redis.call('ZADD', key, string.format('%.0f', writer - by * 1000), 'w')
+      end
     end";
 
 pub(in crate::backend::redis::tests) struct Clockwork(Instant);

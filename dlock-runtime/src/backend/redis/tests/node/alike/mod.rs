@@ -1,5 +1,8 @@
 //! Property test: the pure machine of `policy::server::voting` and `node.lua` answer alike, and
-//! leave the same, for random batches in random order. Time passes as in `tests::alike`.
+//! leave the same, for random batches in random order; `shared` does the same with
+//! `node_shared.lua`. Time passes as in `tests::alike`.
+
+mod shared;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +16,7 @@ use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use redis::Value;
 
+use self::shared::{ENTRIES, Single};
 use super::{CAP, HOUR, claim, listening, seconds, server};
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
@@ -68,6 +72,8 @@ enum Foreign {
 enum Op {
     /// All from one connection, which listens at one of the addresses.
     Batch(usize, Vec<Item>),
+    /// The same of one entry of a kind with many holders.
+    Single(usize, Who, Single),
     Pass(Seconds),
     Foreign(usize, Foreign),
     /// The counter is lost, or has a text that was not drawn.
@@ -85,6 +91,15 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (who(), option::weighted(0.2, seconds()), any::<bool>())
             .prop_map(|(who, keep, over)| Item::TakeBack { who, keep, over }),
     ];
+    let single = prop_oneof![
+        6 => (seconds(), rarely(), 0..60u64, any::<bool>()).prop_map(
+            |(lease, late, proposal, waits)| Single::Vote { lease, late, proposal, waits }
+        ),
+        2 => (0..70u64).prop_map(Single::Adopt),
+        4 => (option::weighted(0.2, seconds()), any::<bool>())
+            .prop_map(|(keep, over)| Single::TakeBack { keep, over }),
+        1 => seconds().prop_map(Single::Downgrade),
+    ];
     let foreign = prop_oneof![
         (0..1u64).prop_map(|_| Foreign::Nothing),
         option::of(seconds()).prop_map(Foreign::Value),
@@ -94,6 +109,8 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     prop_oneof![
         12 => (0..4usize, vec(item, 1..7)).prop_map(|(at, items)| Op::Batch(at, items)),
+        16 => (0..4usize, (0..2usize, 0..ENTRIES), single)
+            .prop_map(|(at, who, item)| Op::Single(at, who, item)),
         3 => (1..6u64).prop_map(|half| Op::Pass(2 * half)),
         1 => (0..2usize, foreign).prop_map(|(key, what)| Op::Foreign(key, what)),
         1 => proptest::sample::select(&[None, Some("x"), Some("9007199254740993")][..])
@@ -257,6 +274,7 @@ impl<'a> Pair<'a> {
         self.time += 1;
         match op {
             Op::Batch(address, items) => self.batch(*address, items).await,
+            Op::Single(address, who, item) => self.single(*address, *who, item).await,
             Op::Pass(seconds) => {
                 self.time += seconds * SECOND;
                 let names = Names::of_node("lock:");
@@ -373,13 +391,23 @@ impl<'a> Pair<'a> {
             (Vote::Granted { epoch: real, .. }, Vote::Granted { epoch: pure, .. }) => {
                 assert!(drawn.allows(real, pure), "the epoch: {real}, {pure}");
             }
+            (Vote::Busy(real), Vote::Busy(pure)) => {
+                assert!(drawn.allows(real.last_epoch, pure.last_epoch));
+                self.compare_answers(Vote::Busy(real), Vote::Busy(pure));
+            }
+            (real, pure) => self.compare_answers(real, pure),
+        }
+    }
+
+    /// Without epochs.
+    fn compare_answers(&self, real: Vote, pure: Vote) {
+        match (real, pure) {
             (Vote::Late { .. }, Vote::Late { .. }) => {}
             (Vote::WrongKind { there: real, .. }, Vote::WrongKind { there: pure, .. }) => {
                 assert_eq!(real, pure);
             }
             (Vote::Busy(real), Vote::Busy(pure)) => {
                 assert_eq!(real.rank, pure.rank);
-                assert!(drawn.allows(real.last_epoch, pure.last_epoch));
                 self.compare_busy(&real.busy, &pure.busy);
             }
             (real, pure) => panic!("vote: {real:?} is not like {pure:?}"),
@@ -476,14 +504,19 @@ impl<'a> Pair<'a> {
         let names = Names::of_node("lock:");
         for (at, lock) in self.keys.clone().iter().enumerate() {
             let hints = names.of(lock).hints.text();
-            let wanting: Vec<String> = self.lab.tell(&["ZRANGE", &hints, "0", "-1"]).await;
+            let mut wanting: Vec<String> = self.lab.tell(&["ZRANGE", &hints, "0", "-1"]).await;
+            wanting.retain(|it| it != "w"); // a writer waits; votes show until when
             let left: i64 = self.lab.tell(&["PTTL", &hints]).await;
             let pure = self.pure.hints(lock, self.time);
             let (pure, ends) = pure.unzip();
             let pure: Vec<String> = pure.iter().flatten().map(ToString::to_string).collect();
             assert_eq!(wanting, pure, "who wants a hint");
             self.compare_end(left, ends.map(End::At));
-            if self.other_type.contains(&at) || self.pure.meta(lock, self.time).is_some() {
+            if self.other_type.contains(&at) {
+                continue;
+            }
+            if self.pure.meta(lock, self.time).is_some() {
+                self.compare_set(lock).await;
                 continue;
             }
             let held: Option<String> = self.lab.tell(&["GET", lock]).await;
