@@ -75,6 +75,7 @@ pub struct Fair;
 #[doc = include_str!("../docs/guide/several-keys.md")]
 pub struct Keys;
 
+pub mod overlaps;
 pub mod recorded;
 pub mod served;
 

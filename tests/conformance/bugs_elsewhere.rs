@@ -20,19 +20,21 @@ on_every_backend!(
     redisson_84_a_nested_call_after_the_loss_takes_nothing;
     scripts:
     redisson_543_a_single_try_of_every_kind_never_waits,
-    redisson_3750_one_owner_in_many_tasks,
     redisson_6510_many_keys_of_every_kind_leave_nothing,
-    redisson_7251_nested_reads_leave_no_entries,
     spring_integration_3700_a_lost_race_is_no_refusal;
     scripts_and_seconds:
+    redisson_2444_waits_that_ended_leave_nothing,
+    redisson_4462_the_permits_of_a_dead_holder_come_back,
+    redisson_7334_what_expires_and_is_released_late_is_one_permit;
+    many_holders:
+    redisson_3750_one_owner_in_many_tasks,
+    redisson_7251_nested_reads_leave_no_entries;
+    many_holders_and_seconds:
     redisson_1458_reads_that_nobody_gives_back_end_by_themselves,
     redisson_1604_a_read_lock_is_renewed,
     redisson_2144_a_short_reader_shortens_nobodys_lease,
     redisson_4217_a_downgraded_lock_is_renewed,
-    redisson_2444_waits_that_ended_leave_nothing,
-    redisson_4462_the_permits_of_a_dead_holder_come_back,
     redisson_7098_a_reader_renews_only_itself,
-    redisson_7334_what_expires_and_is_released_late_is_one_permit,
 );
 
 /// A holder that dies: it renews nothing and releases nothing.

@@ -13,10 +13,11 @@ on_every_backend!(
     counts_when_inner_futures_are_dropped_or_panic,
     current_inside_a_joined_scope;
     scripts:
+    a_permit_that_is_not_waited_for_any_more,
+    another_kind_while_ours_waits;
+    many_holders:
     a_joined_reader_is_no_writer_to_downgrade,
     a_reader_nested_in_a_downgraded_writer,
-    a_permit_that_is_not_waited_for_any_more,
-    another_kind_while_ours_waits,
 );
 
 async fn free(pool: &LockPool, key: &str) -> bool {

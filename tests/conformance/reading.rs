@@ -7,11 +7,13 @@ use tokio::time::Instant;
 use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
+    scripts:
+    each_has_its_own_ttl,
+    a_waiting_writer_stops_new_readers;
     many_holders:
     many_read_at_once,
     a_writer_is_alone,
     each_reader_frees_only_itself,
-    a_waiting_writer_stops_new_readers,
     a_reader_that_tries_once_is_busy_while_a_writer_waits,
     all_readers_at_the_head_are_let_in_at_once,
     a_writer_that_gives_up_lets_the_readers_on,
@@ -21,7 +23,6 @@ on_every_backend!(
     a_downgrade_leaves_no_gap,
     a_downgraded_lock_is_renewed_and_freed_like_any,
     only_a_writer_can_be_downgraded,
-    each_has_its_own_ttl,
     readers_are_checked_at_the_server;
     many_holders_and_seconds:
     a_reader_that_is_gone_stops_the_writer_for_its_lease_at_most,

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use dlock_harness::{Child, Interval, RedisServer, check_exclusive, now_ns, until};
+use dlock_tests::overlaps::Promise;
 
 use crate::fleet::{CAP, worker};
-use crate::overlaps::Promise;
 
 const PROCESSES: u64 = 3;
 const TASKS: u64 = 4;

@@ -6,7 +6,7 @@
 //! process. `waiters` starts processes that queue; `turns` tests how often and in which order they get
 //! the lock, `deaths` the same when some are killed, `fair` the strict order.
 //!
-//! `overlaps` checks the holds of the kinds with several holders, `kinds` produces them. `item` is
+//! `kinds` is about the kinds with several holders, whose holds `dlock_tests::overlaps` checks. `item` is
 //! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head) and by
 //! `holders` (killed holders).
 
@@ -24,7 +24,6 @@ mod holders;
 mod item;
 mod killed;
 mod kinds;
-mod overlaps;
 mod processes;
 mod threads;
 mod turns;

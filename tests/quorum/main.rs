@@ -4,7 +4,7 @@
 //! are killed, stopped, slow or empty, `waiting` about who comes next, `seen` about what is told.
 //! `fleet` is several processes that count under a lock: in a `storm` of faults, and while `clocks`
 //! step. `cancelled` drops acquires, `unavailable` takes the quorum away, `load` is about many locks,
-//! `hostile` about strange data, `mistakes` about wrong configurations, and `rights` about what a
+//! `kinds` about readers, writers and owners, `hostile` about strange data, `mistakes` about wrong configurations, and `rights` about what a
 //! user must be allowed.
 
 #![allow(
@@ -19,6 +19,7 @@ mod clocks;
 mod fleet;
 mod grants;
 mod hostile;
+mod kinds;
 mod load;
 mod losses;
 mod mistakes;

@@ -61,9 +61,10 @@ async fn count(settings: &Settings, add_one: impl AsyncFn(&mut Counter) -> Inter
     println!("done");
 }
 
-/// Waits until this many processes have arrived; returns a connection of its own.
+/// Waits until this many processes have arrived, at the server of the lock or at `meet=<url>`;
+/// returns a connection of its own.
 pub(crate) async fn meet(settings: &Settings) -> MultiplexedConnection {
-    let client = redis::Client::open(settings.url.as_str()).unwrap();
+    let client = redis::Client::open(settings.text_or("meet", &settings.url)).unwrap();
     // The default timeout of half a second is too short on a busy machine.
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)

@@ -24,7 +24,7 @@ struct Task {
 /// interval's key says what was held.
 #[tokio::main]
 pub(crate) async fn take_turns(settings: &Settings) {
-    let pool = LockPool::connect(patient(&settings.url)).await.unwrap();
+    let pool = LockPool::connect(settings.config()).await.unwrap();
     let _redis = meet(settings).await;
     let (rounds, mix) = (settings.number("rounds"), settings.text("mix").to_owned());
     let tasks = (0..settings.number("tasks")).map(|number| {

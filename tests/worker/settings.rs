@@ -1,6 +1,7 @@
 //! Parses the command line.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dlock_runtime::Config;
 use dlock_tests::patient;
@@ -28,7 +29,7 @@ impl Settings {
     }
 
     /// The configuration of its pool; with `plain=1`, without scripts; with `per_slot=1`, with a
-    /// counter per slot.
+    /// counter per slot; with `max_ttl_ms=…`, with that.
     pub(crate) fn config(&self) -> Config {
         let is_on = |name: &str| self.others.get(name).is_some_and(|it| it == "1");
         let mut config = patient(&self.url);
@@ -38,6 +39,10 @@ impl Settings {
         if is_on("per_slot") {
             config = config.counter_per_slot();
         }
+        if self.others.contains_key("max_ttl_ms") {
+            let longest = Duration::from_millis(self.number("max_ttl_ms"));
+            config = config.max_ttl(longest).default_ttl(longest);
+        }
         config
     }
 
@@ -45,6 +50,10 @@ impl Settings {
         self.text(name)
             .parse()
             .unwrap_or_else(|_| panic!("{name} is a number"))
+    }
+
+    pub(crate) fn text_or<'a>(&'a self, name: &str, other: &'a str) -> &'a str {
+        self.others.get(name).map_or(other, String::as_str)
     }
 
     pub(crate) fn text(&self, name: &str) -> &str {

@@ -1,13 +1,11 @@
 //! Checks the intervals of a lock with several holders: which of them may overlap, and how their
 //! fencing tokens relate.
 
-use std::collections::BTreeSet;
-
 use dlock_harness::Interval;
 
 /// The rules of one mix in the worker's mode `kinds`. An interval's key says what was held.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Promise {
+pub enum Promise {
     /// Readers share the lock; a writer is alone.
     ReadWrite,
     /// At most this many permits at once.
@@ -18,10 +16,43 @@ pub(crate) enum Promise {
 
 impl Promise {
     /// The largest number of holders at once; an error if two overlap that must not.
-    pub(crate) fn check(self, intervals: &[Interval]) -> Result<usize, String> {
+    ///
+    /// # Errors
+    ///
+    /// Which hold was beside which, or whose fencing tokens are in the wrong order.
+    pub fn check(self, intervals: &[Interval]) -> Result<usize, String> {
+        self.check_overlaps(intervals, |one, other| self.is_sound_together(one, other))
+    }
+
+    /// The same of a lock of several nodes, where holders that share the lock may have equal tokens,
+    /// or an owner two.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn check_of_quorum(self, intervals: &[Interval]) -> Result<usize, String> {
+        self.check_overlaps(intervals, |_, _| true)
+    }
+
+    fn check_overlaps(
+        self,
+        intervals: &[Interval],
+        is_sound_together: impl Fn(&Interval, &Interval) -> bool,
+    ) -> Result<usize, String> {
         let mut holds: Vec<_> = intervals.iter().collect();
         holds.sort_by_key(|hold| (hold.start_ns, hold.end_ns));
-        self.check_fences(&holds)?;
+        for (nth, before) in holds.iter().enumerate() {
+            for after in holds.iter().skip(nth + 1) {
+                let is_sound = if self.excludes(before, after) {
+                    before.fence < after.fence
+                } else {
+                    is_sound_together(before, after)
+                };
+                if !is_sound {
+                    return Err(format!("fencing tokens: {before:?}, then {after:?}"));
+                }
+            }
+        }
         let (mut inside, mut most) = (Vec::<&Interval>::new(), 0);
         for hold in holds {
             inside.retain(|it| it.end_ns > hold.start_ns);
@@ -43,37 +74,26 @@ impl Promise {
         }
     }
 
-    /// By start: the tokens of holds that exclude each other rise; those of one owner's hold are
-    /// equal.
-    fn check_fences(self, holds: &[&Interval]) -> Result<(), String> {
-        if let Promise::Permits(_) = self {
-            let all: BTreeSet<_> = holds.iter().map(|hold| hold.fence).collect();
-            return if all.len() == holds.len() {
-                Ok(())
-            } else {
-                Err("a fencing token of two".to_owned())
-            };
+    /// Whether the two may never hold the lock at the same time. A holder that reads after writing
+    /// keeps its token.
+    fn excludes(self, one: &Interval, other: &Interval) -> bool {
+        match self {
+            Promise::ReadWrite => one.who != other.who && (one.key == "w" || other.key == "w"),
+            Promise::Permits(_) => false,
+            Promise::Owners => one.key != other.key,
         }
-        for (nth, before) in holds.iter().enumerate() {
-            for after in holds.iter().skip(nth + 1) {
-                let is_sound = match self {
-                    // A holder that reads after writing keeps its token.
-                    _ if before.who == after.who => before.fence <= after.fence,
-                    Promise::Owners if before.end_ns > after.start_ns => {
-                        before.fence == after.fence
-                    }
-                    Promise::Owners if before.key == after.key => before.fence <= after.fence,
-                    Promise::ReadWrite if before.key == "r" && after.key == "r" => {
-                        before.fence != after.fence
-                    }
-                    _ => before.fence < after.fence,
-                };
-                if !is_sound {
-                    return Err(format!("fencing tokens: {before:?}, then {after:?}"));
-                }
-            }
+    }
+
+    /// The tokens of two that may share the lock, by start: those of one owner's hold are equal, and
+    /// two readers have two.
+    fn is_sound_together(self, before: &Interval, after: &Interval) -> bool {
+        match self {
+            Promise::Permits(_) => before.fence != after.fence,
+            _ if before.who == after.who => before.fence <= after.fence,
+            Promise::Owners if before.end_ns > after.start_ns => before.fence == after.fence,
+            Promise::Owners => before.fence <= after.fence,
+            Promise::ReadWrite => before.fence != after.fence,
         }
-        Ok(())
     }
 }
 
