@@ -154,9 +154,6 @@ async fn requests_that_several_nodes_cannot_fulfil() {
     let lock = || pool.lock("item");
     refused(lock().permits(3), "permits").await;
     refused(lock().fair(), "`fair`").await;
-    refused(lock().read(), "read/write").await;
-    refused(lock().write(), "read/write").await;
-    refused(lock().reentrant().owner("ann"), "owner").await;
     refused(lock().ttl(MAX_TTL + Duration::from_millis(1)), "max_ttl").await;
     refused(lock().min_hold(MAX_TTL * 2), "max_ttl").await;
 

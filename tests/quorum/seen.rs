@@ -1,7 +1,7 @@
 //! What is told about the nodes: by the pool's status, by a check, and in the log.
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Concern, LockPool, NodeStanding, NodeStatus};
+use dlock_runtime::{Concern, Eviction, LockPool, NodeStanding, NodeStatus};
 use dlock_tests::recorded;
 
 use crate::CAP;
@@ -120,4 +120,37 @@ async fn a_lock_is_shown_and_its_holder_evicted() {
     assert!(admin.show("item:7").await.unwrap().is_none());
     assert!(held.verify().await.is_err());
     let _next = pool.lock("item:7").acquire().await.unwrap();
+}
+
+/// A node that has missed something of it does not hide it, nor a reader that only one node has.
+#[tokio::test]
+async fn readers_are_shown_and_one_of_them_is_evicted() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    let reader = || pool.lock("page").read().renew();
+    let one = reader().acquire().await.unwrap();
+    nodes.0[2].cmd(&["DEL", "lock:page"]).await;
+    let two = reader().acquire().await.unwrap();
+    nodes.0[0]
+        .cmd(&["ZADD", "lock:page", "9e15", &fake_reader()])
+        .await;
+
+    let shown = pool.admin().show("page").await.unwrap().unwrap();
+    assert_eq!(shown.holders().len(), 2);
+    let longest = shown.holders()[0].fingerprint();
+    assert_eq!(
+        pool.admin().evict("page", longest).await.unwrap(),
+        Eviction::Done
+    );
+    let left = pool.admin().show("page").await.unwrap().unwrap();
+    assert_eq!(left.holders().len(), 1);
+    let verified = [one.verify().await.is_ok(), two.verify().await.is_ok()];
+    assert_eq!(verified.iter().filter(|it| **it).count(), 1);
+    nodes.0[2].kill9();
+    let left = pool.admin().show("page").await.unwrap().unwrap();
+    assert_eq!(left.holders().len(), 1);
+}
+
+fn fake_reader() -> String {
+    "1|r|somebody||1000|0|0||host|1|f|0".to_owned()
 }

@@ -274,7 +274,11 @@ impl Link for QuorumLink {
                 return Err(failed.unwrap_or_else(no_quorum_answered));
             }
             let mut all: Vec<_> = all.into_iter().map(Vec::into_iter).collect();
-            let key = |_| Stored::of_most(all.iter_mut().filter_map(Iterator::next).collect());
+            let quorum = self.shared.nodes.quorum();
+            let key = |_| {
+                let of_key = all.iter_mut().filter_map(Iterator::next).collect();
+                Stored::of_most(of_key, quorum)
+            };
             Ok((0..keys.len()).filter_map(key).collect())
         })
     }

@@ -3,7 +3,7 @@
 //! It has no `Debug`, because it holds entries, which nothing may show. Invariant: whatever stands
 //! there, a report is made of it; only what dlock wrote in this version's layout is called its.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Fingerprint, HoldKind, HolderReport, LockKind, LockReport, WaiterReport};
@@ -81,6 +81,24 @@ pub(crate) enum HolderSearch<'a> {
     Strange(Refusal, &'static str),
 }
 
+/// The entries that so many of the nodes have, with the time that a quorum leaves each, in µs.
+fn held_at(all: &[Stored], quorum: usize) -> BTreeMap<Vec<u8>, i64> {
+    let mut found = BTreeMap::<Vec<u8>, Vec<i64>>::new();
+    for stored in all {
+        if let StoredLock::Set(set) = &stored.lock {
+            for (member, end) in &set.members {
+                let left = end.cast_signed().saturating_sub(stored.time.cast_signed());
+                found.entry(member.clone()).or_default().push(left);
+            }
+        }
+    }
+    let of_a_quorum = |(member, mut left): (Vec<u8>, Vec<i64>)| {
+        left.sort_unstable_by(|one, other| other.cmp(one));
+        Some((member, *left.get(quorum.checked_sub(1)?)?))
+    };
+    found.into_iter().filter_map(of_a_quorum).collect()
+}
+
 impl Stored {
     /// Whether everything was read, if nothing was skipped.
     pub(crate) fn is_whole(&self) -> bool {
@@ -91,21 +109,38 @@ impl Stored {
         read_all && self.queue.len() >= self.queue_len
     }
 
-    /// What most of several nodes have at a key, of what each of them has.
-    pub(crate) fn of_most(mut all: Vec<Self>) -> Option<Self> {
-        let value = |it: &Self| match &it.lock {
-            StoredLock::Value { value, .. } => Some(value.clone()),
-            StoredLock::Nothing | StoredLock::Set(_) | StoredLock::OtherType => None,
+    /// What most of several nodes have at a key, of what each of them has. Of a set these are the
+    /// entries that a quorum has, unless it is too large to be read at once.
+    pub(crate) fn of_most(mut all: Vec<Self>, quorum: usize) -> Option<Self> {
+        let what = |it: &Self| match &it.lock {
+            StoredLock::Nothing => (0, Vec::new()),
+            StoredLock::Value { value, .. } => (1, value.clone()),
+            StoredLock::Set(_) => (2, Vec::new()),
+            StoredLock::OtherType => (3, Vec::new()),
         };
-        let values: Vec<_> = all.iter().map(value).collect();
+        let whats: Vec<_> = all.iter().map(what).collect();
         let alike = |at: &usize| {
-            values
+            whats
                 .iter()
-                .filter(|it| Some(*it) == values.get(*at))
+                .filter(|it| Some(*it) == whats.get(*at))
                 .count()
         };
         let most = (0..all.len()).max_by_key(alike)?;
-        Some(all.swap_remove(most))
+        let held = all
+            .iter()
+            .all(Self::is_whole)
+            .then(|| held_at(&all, quorum));
+        let mut stored = all.swap_remove(most);
+        if let (StoredLock::Set(set), Some(held)) = (&mut stored.lock, held) {
+            let end = |left: i64| stored.time.saturating_add_signed(left);
+            set.members = held.into_iter().map(|(it, left)| (it, end(left))).collect();
+            set.members.sort_by_key(|(_, end)| *end);
+            set.count = set.members.len();
+            if set.members.is_empty() {
+                stored.lock = StoredLock::Nothing;
+            }
+        }
+        Some(stored)
     }
 
     /// Adds a later part, which was read a little later. Returns whether it had anything.
