@@ -18,6 +18,7 @@ pub(super) struct Names {
     namespace: Arc<str>,
     counters: Counters,
     witness: Arc<str>,
+    somebody_wants: Arc<str>,
 }
 
 /// The epoch counters of a namespace.
@@ -130,6 +131,7 @@ impl Names {
                 Counters::One(format!("{namespace}@fence").into())
             },
             witness: format!("{namespace}@witness").into(),
+            somebody_wants: format!("{namespace}@h:{{}}").into(),
         }
     }
 
@@ -162,6 +164,15 @@ impl Names {
     /// An upper bound of the bytes of a lock's name and its companions' names.
     pub(super) fn room(&self, lock: &str) -> usize {
         3 * lock.len() + 2 * (self.namespace.len() + "@fence:{123456}".len())
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// At a node of a quorum, the key that exists while anybody wants a hint there.
+    pub(super) fn somebody_wants(&self) -> &str {
+        &self.somebody_wants
     }
 
     /// The one counter of all locks, if there is one.

@@ -166,11 +166,8 @@ fn shared(by: By, names: &Names, operation: &str, claim: &Claim, words: &[String
     let LockKeys { counter, hints, .. } = names.of(&claim.key);
     let room = names.room(&claim.key) + claim.value.len() + 20 * words.len();
     let mut command = scripts::NODE_SHARED.called(by, 6 + words.len(), room);
-    command
-        .arg(3)
-        .arg(&*claim.key)
-        .arg(&*counter)
-        .arg(hints.text());
+    command.arg(4).arg(&*claim.key).arg(&*counter);
+    command.arg(hints.text()).arg(names.somebody_wants());
     command.arg(operation).arg(&*claim.value).arg(words);
     command
 }

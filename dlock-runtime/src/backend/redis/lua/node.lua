@@ -1,11 +1,13 @@
--- node: what clients ask of a node of a quorum (policy/server/voting.rs has the semantics). Each
--- item fails by itself; they are executed in the given order. Defines no functions, because the
--- server would build each of them again on every call.
--- KEYS  for each item: the lock, its epoch counter, its hints: the channels at which others want to
---       be told that the lock is free, by arrival (µs), for HINTS_TTL after the last arrival
--- ARGV  runs of consecutive items with the same parameters:
+-- node: what clients ask of a node of a quorum about exclusive locks (policy/server/voting.rs has the
+-- semantics). Each item fails by itself; those about one lock are executed in the given order.
+-- KEYS  for each run of items: their locks and then, except for b, their epoch counters; last, a key
+--       that exists while anybody wants a hint at this node. The hints of a lock, the channels at
+--       which others want to be told that it is free, by arrival (µs), for HINTS_TTL after the last
+--       arrival, are named below and not by the caller: few calls need them, and no node is part of
+--       a cluster
+-- ARGV  the namespace, the number of items; then runs of consecutive items with the same parameters:
 --       v, item count, lease ms, not_after µs, channel for a hint ('-': none, but the caller waits;
---          '': it does not wait); for each item: value, proposed epoch
+--          '': it does not wait), proposed epoch; for each item: value
 --       a, item count; for each item: value, epoch to adopt
 --       b, item count, keep_until µs; for each item: value
 -- reply T, then for each item
@@ -19,138 +21,109 @@
 --       {9, words}: the item was refused with this error
 local HINTS_TTL, HINTS_AT_ONCE = 7000, 3 -- as in policy/quorum/commands.rs (a test compares them)
 local try, keys, arguments = redis.pcall, KEYS, ARGV
-local number = #keys / 3
+local namespace, number, somebody_wants = arguments[1], tonumber(arguments[2]), keys[#keys]
 local time = redis.call('TIME')
 local T = time[1] * 1000000 + time[2]
 local replies = {T}
 
--- The common cases of a batch, over all items at once: votes for free locks, and votes taken back.
--- What is left open is executed below, item by item: all of a lock behind its first open item, and
--- whatever comes behind a vote for the same lock.
-local freed, has_hints = {}, false -- freed[i]: item i has freed its lock, whose hints are looked at below
+-- The common cases of a batch, over all items of a run at once: votes taken back, then votes for free
+-- locks. What is left open is executed below, item by item, and so is everything from the first run
+-- on that does not fit.
+local freed, are_told = {}, true -- freed[i]: item i has freed its lock, whose hints are looked at below
 if number > 1 then
-  local locks = {}
-  for n = 1, number do
-    locks[n] = keys[3 * n - 2]
-  end
-  local held = try('MGET', unpack(locks)) -- false for a value of another type, too
-  local open, is_open, state = number, {}, {} -- state[lock]: what stands there behind the items so far
-  local votes, values, proposals, leases, counters = {}, {}, {}, {}, {}
-  local gone, hints = {}, {}
-  local at, i = 1, 0
-  while i < number and not held.err do
+  local at, k, i, open, has_freed, has_voted = 3, 1, 0, number, false, false
+  while i < number do
     local operation, count = arguments[at], tonumber(arguments[at + 1])
-    if operation == 'v' then
-      local lease, is_late = arguments[at + 2], T > tonumber(arguments[at + 3])
-      at = at + 5
-      for _ = 1, count do
-        i = i + 1
-        local lock = locks[i]
-        local there = state[lock]
-        if there == nil then
-          there = held[i]
-        end
-        if is_late then
-          replies[i + 1], open = {5}, open - 1
-        elseif there then
-          is_open[lock] = true
-        else
-          local n = #votes + 1
-          state[lock], votes[n], values[n] = arguments[at], i, arguments[at]
-          proposals[n], leases[n], counters[n] = arguments[at + 1], lease, keys[3 * i - 1]
-          is_open[lock] = true -- for what comes behind it
-        end
-        at = at + 2
+    if operation == 'b' and not has_voted and tonumber(arguments[at + 2]) <= T then
+      local held = try('MGET', unpack(keys, k, k + count - 1)) -- false for a value of another type, too
+      if held.err then
+        break
       end
-    elseif operation == 'b' then
-      local may_go = tonumber(arguments[at + 2]) <= T
-      at = at + 3
-      for _ = 1, count do
-        i = i + 1
-        local lock = locks[i]
-        local there = state[lock]
-        if there == nil then
-          there = held[i]
-        end
-        if is_open[lock] then
-          -- below
-        elseif there ~= arguments[at] then
-          replies[i + 1], open = 0, open - 1
-        elseif may_go then
-          local n = #gone + 1
-          gone[n], hints[n], freed[i], state[lock] = lock, keys[3 * i], true, false
-          replies[i + 1], open = 1, open - 1
+      local gone, is_gone = {}, {}
+      for n = 1, count do
+        local lock = keys[k + n - 1]
+        if held[n] == arguments[at + 2 + n] and not is_gone[lock] then
+          gone[#gone + 1], is_gone[lock], freed[i + n], replies[i + n + 1] = lock, true, true, 1
         else
-          is_open[lock] = true
+          replies[i + n + 1] = 0
         end
-        at = at + 1
       end
+      if gone[1] and try('DEL', unpack(gone)) ~= #gone then -- refused
+        for n = 1, count do
+          replies[i + n + 1], freed[i + n] = nil, nil
+        end
+        break
+      end
+      has_freed, open = has_freed or gone[1], open - count
+      at, k, i = at + 3 + count, k + count, i + count
+    elseif operation == 'v' and tonumber(arguments[at + 3]) >= T then
+      -- The counters are written before the locks. One that has not been drawn from yet is left to
+      -- the code below.
+      local last = try('MGET', unpack(keys, k + count, k + 2 * count - 1))
+      if last.err then
+        break
+      end
+      local lease, proposal = arguments[at + 2], arguments[at + 5]
+      local proposed, drawn, epochs, sets, m = tonumber(proposal), {}, {}, {}, 0
+      for n = 1, count do
+        local counter, epoch, text = keys[k + count + n - 1], proposed, proposal
+        local before = drawn[counter] or tonumber(last[n] or nil)
+        if before and before >= 0 and before < 9007199254740990 then
+          if before >= epoch then
+            epoch = before + 1
+            text = string.format('%.0f', epoch)
+          end
+          drawn[counter], epochs[n] = epoch, epoch
+          sets[m + 1], sets[m + 2] = counter, text
+          m = m + 2
+        end
+      end
+      local is_drawn = m > 0 and try('MSET', unpack(sets, 1, m)).ok
+      for n = 1, is_drawn and count or 0 do
+        local epoch = epochs[n]
+        local set = epoch and try('SET', keys[k + n - 1], arguments[at + 5 + n], 'NX', 'PX', lease)
+        if set and set.ok then
+          replies[i + n + 1], open = epoch, open - 1
+        end
+      end
+      has_voted = true
+      at, k, i = at + 6 + count, k + 2 * count, i + count
     else
-      -- An adoption may raise the counter of the votes behind it, and is rare.
-      replies, open, freed, votes, gone = {T}, number, {}, {}, {}
       break
     end
   end
-
-  -- The counters are written before all else. One that has not been drawn from yet is left to the
-  -- code below.
-  local epochs, is_drawn = {}, false
-  if votes[1] then
-    local last, drawn, sets = try('MGET', unpack(counters)), {}, {}
-    for n = 1, last.err and 0 or #votes do
-      local counter, epoch = counters[n], tonumber(proposals[n])
-      local before = drawn[counter] or tonumber(last[n] or nil)
-      if before and before >= 0 and before < 9007199254740990 then
-        local text = proposals[n]
-        if before >= epoch then
-          epoch = before + 1
-          text = string.format('%.0f', epoch)
-        end
-        drawn[counter], epochs[n] = epoch, epoch
-        sets[#sets + 1] = counter
-        sets[#sets + 1] = text
-      end
-    end
-    is_drawn = sets[1] and try('MSET', unpack(sets)).ok
-  end
-  if gone[1] then
-    has_hints = try('EXISTS', unpack(hints)) ~= 0
-    if try('DEL', unpack(gone)) ~= #gone then -- refused
-      local is_gone = {}
-      for n = 1, #gone do
-        is_gone[gone[n]] = true
-      end
-      for n = 1, number do
-        if is_gone[locks[n]] and replies[n + 1] then
-          replies[n + 1], freed[n], open = nil, nil, open + 1
-        end
-      end
-    end
-  end
-  for n = 1, is_drawn and #votes or 0 do
-    local i, epoch = votes[n], epochs[n]
-    local set = epoch and try('SET', locks[i], values[n], 'NX', 'PX', leases[n])
-    if set and set.ok then
-      replies[i + 1], open = epoch, open - 1
-    end
-  end
-  if open == 0 and not has_hints then
+  are_told = (has_freed or open > 0) and try('EXISTS', somebody_wants) ~= 0
+  if open == 0 and not are_told then
     return replies
   end
 end
 
-local at, i = 1, 0
+-- As Names of names.rs.
+local function hints_of(lock)
+  local from = string.find(lock, '{', 1, true)
+  local to = from and string.find(lock, '}', from + 1, true)
+  if to and to > from + 1 then
+    return namespace .. '@h#' .. string.sub(lock, #namespace + 1)
+  end
+  return namespace .. '@h:{' .. lock .. '}'
+end
+
+local function refused(err)
+  return {9, err.err .. (err.line and ', node, on @user_script:' .. err.line or '')}
+end
+
+local at, k, i = 3, 1, 0
 while i < number do
   local operation, count = arguments[at], tonumber(arguments[at + 1])
   at = at + 2
   if operation == 'v' then
     local lease, is_late, channel = arguments[at], T > tonumber(arguments[at + 1]), arguments[at + 2]
-    at = at + 3
+    local proposal = arguments[at + 3]
+    at = at + 4
     for _ = 1, count do
       i = i + 1
       if not replies[i + 1] then
-        local value, proposal = arguments[at], arguments[at + 1]
-        local lock, counter, err = keys[3 * i - 2], keys[3 * i - 1], nil
+        local value, lock, counter, err = arguments[at], keys[k], keys[k + count], nil
         local held = not is_late and try('GET', lock)
         local meta, holder, ends = nil, held, nil
         if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
@@ -206,8 +179,9 @@ while i < number do
             last = 0
           end
           if not err and channel ~= '' and channel ~= '-' then
-            local hints = keys[3 * i]
-            local done = try('ZADD', hints, 'NX', string.format('%.0f', T), channel)
+            local hints, told = hints_of(lock), try('SET', somebody_wants, 1, 'PX', HINTS_TTL)
+            are_told = true
+            local done = told.err and told or try('ZADD', hints, 'NX', string.format('%.0f', T), channel)
             if type(done) == 'number' then
               done = try('PEXPIRE', hints, HINTS_TTL)
               if type(done) == 'table' then
@@ -228,16 +202,17 @@ while i < number do
           err = held
         end
         if err then
-          replies[i + 1] = {9, err.err .. (err.line and ', node, on @user_script:' .. err.line or '')}
+          replies[i + 1] = refused(err)
         end
       end
-      at = at + 2
+      at, k = at + 1, k + 1
     end
+    k = k + count
   elseif operation == 'a' then
     for _ = 1, count do
       i = i + 1
       local value, epoch = arguments[at], tonumber(arguments[at + 1])
-      local lock, counter, err = keys[3 * i - 2], keys[3 * i - 1], nil
+      local lock, counter, err = keys[k], keys[k + count], nil
       local held = try('GET', lock)
       if held == value then
         local last = try('GET', counter)
@@ -257,17 +232,19 @@ while i < number do
         replies[i + 1] = 0
       end
       if err then
-        replies[i + 1] = {9, err.err .. (err.line and ', node, on @user_script:' .. err.line or '')}
+        replies[i + 1] = refused(err)
       end
-      at = at + 2
+      at, k = at + 2, k + 1
     end
+    k = k + count
   else
     local keep_until = tonumber(arguments[at])
     at = at + 1
     for _ = 1, count do
       i = i + 1
+      local lock = keys[k]
       if not replies[i + 1] then
-        local value, lock, err = arguments[at], keys[3 * i - 2], nil
+        local value, err = arguments[at], nil
         local held = try('GET', lock)
         if held == value and keep_until > T then
           -- The first write is PEXPIRE or DEL, which are allowed when memory is out.
@@ -288,20 +265,21 @@ while i < number do
           replies[i + 1] = 0
         end
         if err then
-          replies[i + 1] = {9, err.err .. (err.line and ', node, on @user_script:' .. err.line or '')}
+          replies[i + 1] = refused(err)
         end
       end
-      if freed[i] then
+      if freed[i] and are_told then
         -- A hint: one of those who wait is told that it is worth asking again. An error ends this:
         -- the user may have no right to publish, and the lock is free all the same.
+        local hints = hints_of(lock)
         for _ = 1, HINTS_AT_ONCE do
-          local wants = try('ZPOPMIN', keys[3 * i])[1]
-          if not wants or try('PUBLISH', wants, '1|freed\n' .. keys[3 * i - 2]) ~= 0 then
+          local wants = try('ZPOPMIN', hints)[1]
+          if not wants or try('PUBLISH', wants, '1|freed\n' .. lock) ~= 0 then
             break
           end
         end
       end
-      at = at + 1
+      at, k = at + 1, k + 1
     end
   end
 end

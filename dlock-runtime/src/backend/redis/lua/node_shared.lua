@@ -1,6 +1,6 @@
 -- node_shared: what clients ask of a node of a quorum about a lock of a kind with many holders, one
 -- entry in a call (policy/server/voting.rs has the semantics, set.lua the layout).
--- KEYS  as for node.lua: 1 the lock, 2 its epoch counter, 3 its hints
+-- KEYS  1 the lock, 2 its epoch counter, 3 its hints, 4 a key that exists while anybody wants a hint
 -- ARGV  1 operation, 2 entry, and for
 --       v: 3 lease ms, 4 not_after µs, 5 proposed epoch, 6 channel for a hint, as for node.lua
 --       a: 3 epoch to adopt
@@ -12,7 +12,7 @@
 --       b: {found, rest}; found: 1 if the entry held the lock, else 0; rest: how many entries of
 --          its owner still hold it, 0 for every other kind
 --       d: 1 the entry is a reader now, 0 it does not hold the lock
-local lock, counter, hints = KEYS[1], KEYS[2], KEYS[3]
+local lock, counter, hints, somebody_wants = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local operation, e, T = ARGV[1], read_entry(ARGV[2]), now()
 -- As in policy/quorum/commands.rs (a test compares them): ms, a number, µs.
 local HINTS_TTL, HINTS_AT_ONCE, WRITER_WAITS = 7000, 3, 2500000
@@ -50,6 +50,7 @@ local function ask_for_hint(channel)
   if channel == '' or channel == '-' then
     return 0
   end
+  redis.call('SET', somebody_wants, 1, 'PX', HINTS_TTL)
   redis.call('PEXPIRE', hints, HINTS_TTL)
   redis.call('ZADD', hints, 'NX', string.format('%.0f', T), channel)
   redis.call('PEXPIRE', hints, HINTS_TTL)

@@ -3,6 +3,7 @@
 //! commands and sends nothing. Invariant: `Debug` shows the lock only, because the value contains a
 //! token.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use redis::{Cmd, Value};
@@ -11,7 +12,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::link::connection::Connection;
-use crate::backend::redis::names::{LockKeys, Names};
+use crate::backend::redis::names::Names;
 use crate::backend::redis::reply::{self, Item};
 use crate::backend::redis::scripts::{self, By};
 use crate::policy::commands::{Acquire, Claim};
@@ -115,18 +116,10 @@ impl<'a> Command<'a> {
                 lease: ballot.lease.as_millis(),
                 not_after: ballot.not_after,
                 channel: ballot.channel(),
+                proposal: ballot.proposal.max(1), // no epoch is 0
             },
             Command::Adopt { .. } => Terms::Adopt,
             Command::TakeBack { keep_until, .. } => Terms::TakeBack { keep_until },
-        }
-    }
-
-    /// The number that only this item has, and no neighbour.
-    fn epoch(self) -> Option<u64> {
-        match self {
-            Command::Vote(ballot) => Some(ballot.proposal.max(1)), // no epoch is 0
-            Command::Adopt { epoch, .. } => Some(epoch),
-            _ => None,
         }
     }
 
@@ -216,29 +209,59 @@ pub(super) fn combined<'a>(
     command
 }
 
+/// The votes that are taken back, and then all others, so that a node executes each sort at once. A
+/// vote that is taken back behind another command for its lock stays there.
+pub(super) fn take_backs_first<T>(batch: Vec<T>, command: impl Fn(&T) -> Command<'_>) -> Vec<T> {
+    let mut others = HashSet::new();
+    let is_first = |it| match command(it) {
+        Command::TakeBack { claim, .. } => !others.contains(&*claim.key),
+        other => {
+            others.insert(other.lock());
+            false
+        }
+    };
+    let are_first: Vec<_> = batch.iter().map(is_first).collect();
+    let mut first = Vec::with_capacity(batch.len());
+    let mut rest = Vec::new();
+    for (it, is_first) in batch.into_iter().zip(are_first) {
+        if is_first { &mut first } else { &mut rest }.push(it);
+    }
+    first.append(&mut rest);
+    first
+}
+
 /// All items of a node in one command, in this order.
 pub(super) fn of_node<'a>(
     by: By,
     names: &Names,
-    mut items: impl ExactSizeIterator<Item = Command<'a>> + Clone,
+    items: impl ExactSizeIterator<Item = Command<'a>> + Clone,
 ) -> Cmd {
     let bytes = |item: Command<'_>| names.room(item.lock()) + item.value().len();
     let room: usize = items.clone().map(bytes).sum();
-    let words = 11 + 5 * items.len();
+    let words = 14 + 4 * items.len();
     let mut command = scripts::NODE.called(by, words, room + ROOM_FOR_TERMS);
-    command.arg(3 * items.len());
-    let mut name = String::new();
-    for item in items.clone() {
-        let LockKeys { counter, hints, .. } = names.of(item.lock());
-        command.arg(item.lock()).arg(&*counter);
-        command.arg(hints.text_in(&mut name));
+    let runs = calls::runs(items.clone().map(Command::terms));
+    let keys = |(terms, number): &(Terms<'_>, usize)| number * if terms.draw() { 2 } else { 1 };
+    command.arg(1 + runs.iter().map(keys).sum::<usize>());
+    let mut rest = items.clone();
+    for (terms, number) in &runs {
+        let run = rest.clone().take(*number);
+        for item in rest.by_ref().take(*number) {
+            command.arg(item.lock());
+        }
+        for item in run.filter(|_| terms.draw()) {
+            command.arg(&*names.of(item.lock()).counter);
+        }
     }
-    for (terms, number) in calls::runs(items.clone().map(Command::terms)) {
+    command.arg(names.somebody_wants());
+    command.arg(names.namespace()).arg(items.len());
+    let mut rest = items;
+    for (terms, number) in &runs {
         command.arg(terms.letter()).arg(number);
         terms.write(&mut command);
-        for item in items.by_ref().take(number) {
+        for item in rest.by_ref().take(*number) {
             command.arg(item.value());
-            if let Some(epoch) = item.epoch() {
+            if let Command::Adopt { epoch, .. } = item {
                 command.arg(epoch);
             }
         }
@@ -262,6 +285,7 @@ enum Terms<'a> {
         lease: u64,
         not_after: u64,
         channel: &'a str,
+        proposal: u64,
     },
     Adopt,
     TakeBack {
@@ -279,6 +303,11 @@ impl Terms<'_> {
         }
     }
 
+    /// Whether commands of a node with these parameters are about epoch counters, too.
+    fn draw(&self) -> bool {
+        matches!(self, Terms::Vote { .. } | Terms::Adopt)
+    }
+
     fn write(&self, command: &mut Cmd) {
         match self {
             Terms::Release { keep_until } | Terms::TakeBack { keep_until } => {
@@ -288,7 +317,11 @@ impl Terms<'_> {
                 lease,
                 not_after,
                 channel,
-            } => command.arg(lease).arg(not_after).arg(*channel),
+                proposal,
+            } => {
+                command.arg(lease).arg(not_after);
+                command.arg(*channel).arg(proposal)
+            }
             Terms::Adopt => command,
             Terms::Acquire {
                 lease,

@@ -151,7 +151,7 @@ impl Flusher {
         self.taken = taken.len();
         let is_late = |it: &Item| it.until <= now && it.is_awaited(&waiters);
         let (late, batch): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_late);
-        self.batch = batch;
+        self.batch = command::take_backs_first(batch, |it| it.command.command());
         let put = (!self.batch.is_empty()).then(|| {
             let sent = batcher.connection.begin()?;
             let command = self.command(By::Hash);
