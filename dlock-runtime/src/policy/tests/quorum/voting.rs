@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::policy::commands::{Cancelled, Claim, PushedGrant};
-use crate::policy::quorum::commands::{Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Vote};
+use crate::policy::quorum::commands::{
+    Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Vote, WRITER_WAITS,
+};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::policy::tests::ttl;
 
@@ -217,4 +219,142 @@ fn a_release_tells_the_first_that_listens_and_tries_few() {
     assert_eq!(hinted(&[], 2).len(), HINTS_AT_ONCE);
     let ttl = u64::try_from(HINTS_TTL.as_micros()).unwrap();
     assert!(hinted(&["b"], 1 + ttl).is_empty(), "nobody asked for long");
+}
+
+#[test]
+fn the_bounds_are_the_scripts() {
+    let (ttl, waits) = (HINTS_TTL.as_millis(), WRITER_WAITS.as_micros());
+    let node = include_str!("../../../backend/redis/lua/node.lua");
+    let bounds = format!("local HINTS_TTL, HINTS_AT_ONCE = {ttl}, {HINTS_AT_ONCE} ");
+    assert!(node.contains(&bounds), "{bounds}");
+    let shared = include_str!("../../../backend/redis/lua/node_shared.lua");
+    let bounds =
+        format!("local HINTS_TTL, HINTS_AT_ONCE, WRITER_WAITS = {ttl}, {HINTS_AT_ONCE}, {waits}\n");
+    assert!(shared.contains(&bounds), "{bounds}");
+}
+
+mod many_holders {
+    use super::*;
+    use crate::values::entry;
+    use crate::values::kind::Kind;
+
+    fn of(kind: &Kind, token: &str) -> Claim {
+        let value = entry::of_test(kind, token, "", ttl(10_000), "h|1|f|0");
+        Claim {
+            key: KEY.into(),
+            value: value.into(),
+            queues: true,
+        }
+    }
+
+    fn asks(server: &mut Server, claim: &Claim, time: u64) -> Vote {
+        let ballot = Ballot {
+            claim: claim.clone(),
+            hint_to: claim.value.clone(),
+            ..ballot("", 0)
+        };
+        server.vote(&ballot, time, &mut nobody())
+    }
+
+    fn gives_back(server: &mut Server, claim: &Claim, time: u64) -> Cancelled {
+        server.take_back_vote(claim, (0, 0), time, &mut nobody())
+    }
+
+    #[test]
+    fn readers_draw_beside_each_other_and_a_writer_is_alone() {
+        let mut server = Server::default();
+        let [one, two] = ["r1", "r2"].map(|it| of(&Kind::Read, it));
+        let writer = of(&Kind::Write, "w");
+        assert_eq!(drawn(&asks(&mut server, &one, 0)), Some(1));
+        assert_eq!(drawn(&asks(&mut server, &two, 0)), Some(2));
+        assert_eq!(drawn(&asks(&mut server, &writer, 0)), None);
+        assert!(gives_back(&mut server, &one, 1).found);
+        assert_eq!(drawn(&asks(&mut server, &writer, 1)), None);
+        assert!(gives_back(&mut server, &two, 1).found);
+        assert_eq!(drawn(&asks(&mut server, &writer, 1)), Some(3));
+        assert_eq!(drawn(&asks(&mut server, &one, 1)), None);
+        // Its own entry is no other's.
+        assert_eq!(drawn(&asks(&mut server, &writer, 1)), Some(3));
+    }
+
+    #[test]
+    fn a_writer_that_waits_keeps_new_readers_out_for_a_while() {
+        let waits = u64::try_from(WRITER_WAITS.as_micros()).unwrap();
+        let mut server = Server::default();
+        let [one, two, three] = ["r1", "r2", "r3"].map(|it| of(&Kind::Read, it));
+        asks(&mut server, &one, 0);
+        assert_eq!(drawn(&asks(&mut server, &of(&Kind::Write, "w"), 5)), None);
+        assert_eq!(drawn(&asks(&mut server, &two, 4 + waits)), None);
+        assert!(drawn(&asks(&mut server, &two, 5 + waits)).is_some());
+        // A free lock is whoever's.
+        asks(&mut server, &of(&Kind::Write, "w"), 5 + waits);
+        for claim in [&one, &two] {
+            gives_back(&mut server, claim, 5 + waits);
+        }
+        assert!(drawn(&asks(&mut server, &three, 5 + waits)).is_some());
+    }
+
+    #[test]
+    fn an_owners_entries_have_the_number_of_its_hold_and_adopt_together() {
+        let mut server = Server::default();
+        let own = |token| of(&Kind::Owned("ann".into()), token);
+        assert_eq!(drawn(&asks(&mut server, &own("a"), 0)), Some(1));
+        assert_eq!(drawn(&asks(&mut server, &own("b"), 0)), Some(1));
+        assert_eq!(
+            drawn(&asks(&mut server, &of(&Kind::Owned("bob".into()), "c"), 0)),
+            None
+        );
+        assert_eq!(server.adopt(&own("b"), 7, 1), Adopted::Yes);
+        assert_eq!(drawn(&asks(&mut server, &own("d"), 1)), Some(7));
+        assert_eq!(server.adopt(&own("a"), 3, 1), Adopted::Yes);
+        assert_eq!(drawn(&asks(&mut server, &own("e"), 1)), Some(7));
+        assert_eq!(gives_back(&mut server, &own("a"), 2).rest, 3);
+        assert_eq!(server.adopt(&own("a"), 9, 2), Adopted::Gone);
+    }
+
+    #[test]
+    fn another_kind_is_waited_for_or_refused() {
+        let mut server = Server::default();
+        asks(&mut server, &of(&Kind::Read, "r"), 0);
+        let exclusive = ballot("x", 0);
+        assert!(matches!(
+            server.vote(&exclusive, 1, &mut nobody()),
+            Vote::Busy(_)
+        ));
+        let once = Ballot {
+            hint_to: "".into(),
+            ..exclusive
+        };
+        assert!(matches!(
+            server.vote(&once, 1, &mut nobody()),
+            Vote::WrongKind { .. }
+        ));
+    }
+
+    #[test]
+    fn a_reader_that_comes_in_and_a_downgrade_tell_the_next() {
+        let mut server = Server::default();
+        let mut heard = Hinted {
+            told: Vec::new(),
+            listening: &["b", "c"],
+        };
+        let writer = of(&Kind::Write, "w");
+        asks(&mut server, &writer, 0);
+        for address in ["b", "c"] {
+            let ballot = Ballot {
+                claim: of(&Kind::Read, address),
+                hint_to: address.into(),
+                ..ballot("", 0)
+            };
+            server.vote(&ballot, 1, &mut heard);
+        }
+        assert!(server.downgrade(&writer, ttl(1_000), 2, &mut heard));
+        assert_eq!(heard.told, ["b"]);
+        let ballot = Ballot {
+            claim: of(&Kind::Read, "b"),
+            ..ballot("", 0)
+        };
+        assert!(drawn(&server.vote(&ballot, 3, &mut heard)).is_some());
+        assert_eq!(heard.told, ["b", "c"]);
+    }
 }
