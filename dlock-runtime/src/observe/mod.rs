@@ -217,6 +217,15 @@ pub(crate) fn node_may_not_vote_yet(node: &str, rest: Duration) {
     );
 }
 
+/// A node of a quorum, once for each time that its clock is set.
+pub(crate) fn node_clock_was_set(node: &str, rest: Duration) {
+    tracing::warn!(
+        %node,
+        seconds = rest.as_secs() + 1,
+        "a node's clock was set, so it does not vote for a while: locks that are still held may have ended there"
+    );
+}
+
 pub(crate) fn node_votes_again(node: &str) {
     tracing::info!(%node, "a node votes again");
 }

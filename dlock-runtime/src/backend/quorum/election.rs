@@ -184,15 +184,17 @@ impl QuorumLink {
                 },
             };
             let (connection, member) = (connection.clone(), member.clone());
-            let clock = self.shared.clock;
+            let shared = self.shared.clone();
             round.push(
                 node,
                 Box::pin(async move {
                     let answer = connection.vote(&ballot, within).await;
-                    member.took(now.until(clock.now()));
-                    answer?
-                        .believed_up_to(believed)
-                        .ok_or_else(counter_is_broken)
+                    member.took(now.until(shared.clock.now()));
+                    let vote = answer?;
+                    if !shared.hear_clock(node, &*connection).is_zero() {
+                        return Err(clock_was_set());
+                    }
+                    vote.believed_up_to(believed).ok_or_else(counter_is_broken)
                 }),
             );
         }
@@ -337,6 +339,11 @@ impl Against {
             Vote::WrongKind { there, .. } => self.wrong_kind = Some(there),
         }
     }
+}
+
+/// The vote itself tells that others' keys may have ended early there; it does not count.
+fn clock_was_set() -> CommandError {
+    CommandError::Unclear(Reason::new("its clock was set a moment ago"))
 }
 
 /// Something is there, and it does not count.

@@ -70,8 +70,10 @@ impl QuorumLink {
 
     /// The nodes that may vote now.
     pub(super) fn voting(&self, now: Moment) -> NodeSet {
-        let all = self.everywhere();
-        let votes = all.filter(|(_, connection, _)| connection.votes_from() <= now);
+        let jumps = self.shared.jumps();
+        let votes = self.everywhere().filter(|(node, connection, _)| {
+            connection.votes_from() <= now && jumps.rest(*node, now).is_zero()
+        });
         votes.map(|(node, ..)| node).collect()
     }
 
@@ -82,7 +84,7 @@ impl QuorumLink {
 
     pub(super) fn standing(&self, node: NodeId, member: &Member, now: Moment) -> NodeStanding {
         let connection = self.connections.get(node.index()).and_then(Option::as_ref);
-        member.standing(connection, now)
+        self.shared.standing((node, member), connection, now)
     }
 
     /// Where a node sends hints to this pool's waiters, if it does.

@@ -20,7 +20,7 @@ pub(super) async fn watch(shared: Weak<Shared>) {
             return;
         };
         before.resize(shared.members.len(), None);
-        for (member, before) in shared.members.iter().zip(&mut before) {
+        for ((node, member), before) in shared.members().zip(&mut before) {
             let ready = member.ready("", shared.clock.now());
             let connection = match ready {
                 Some(connection) => {
@@ -29,7 +29,11 @@ pub(super) async fn watch(shared: Weak<Shared>) {
                 }
                 None => member.connect("", shared.connect_timeout).await.ok(),
             };
-            let standing = member.standing(connection.as_ref(), shared.clock.now());
+            if let Some(connection) = &connection {
+                shared.hear_clock(node, &**connection);
+            }
+            let now = shared.clock.now();
+            let standing = shared.standing((node, member), connection.as_ref(), now);
             tell(member.name(), before.as_ref(), &standing);
             *before = Some(standing);
         }
@@ -39,13 +43,15 @@ pub(super) async fn watch(shared: Weak<Shared>) {
 }
 
 fn tell(node: &str, before: Option<&NodeStanding>, now: &NodeStanding) {
-    use NodeStanding::{Away, Quarantined, Votes};
+    use NodeStanding::{Away, ClockSet, Quarantined, Votes};
     match (before, now) {
         (Some(Away { .. }), Away { .. })
+        | (Some(ClockSet { .. }), ClockSet { .. })
         | (Some(Quarantined { .. }), Quarantined { .. })
         | (None | Some(Votes), Votes) => {}
         (_, Away { why }) => observe::node_away(node, why),
         (_, Quarantined { rest }) => observe::node_may_not_vote_yet(node, *rest),
+        (_, ClockSet { rest }) => observe::node_clock_was_set(node, *rest),
         (_, Votes) => observe::node_votes_again(node),
     }
 }

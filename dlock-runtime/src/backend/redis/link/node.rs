@@ -9,8 +9,10 @@ use super::RedisLink;
 use super::batcher::Command;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::epochs::LARGEST_EPOCH;
+use crate::backend::redis::node::Membership;
 use crate::backend::redis::reply::OfNode;
 use crate::backend::{Answer, Node};
+use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{Cancelled, Claim};
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::values::error::Reason;
@@ -24,6 +26,10 @@ impl Node for RedisLink {
     fn votes_from(&self) -> Moment {
         let node = self.connection.node.as_ref();
         node.map_or(Moment::NEVER, |it| it.votes_from)
+    }
+
+    fn clock_answer(&self) -> Option<ClockAnswer> {
+        self.connection.node.as_ref().map(Membership::latest)
     }
 
     fn hint_address(&self) -> Option<&Arc<str>> {
