@@ -213,7 +213,7 @@ pub(crate) fn node_may_not_vote_yet(node: &str, rest: Duration) {
     tracing::warn!(
         %node,
         seconds = rest.as_secs() + 1,
-        "a node was started a short time ago, so it does not vote yet: it may have lost locks that are still held"
+        "a node was started a short time ago, so it does not vote yet: it may have lost locks that are still held; new servers wait, too, and a first lock waits for a quorum of them"
     );
 }
 

@@ -307,12 +307,7 @@ impl QuorumLink {
                 },
             )
         };
-        let error = self.shared.too_few(standing, VOTES_OF);
-        if is_open {
-            CommandError::Unclear(error.reason())
-        } else {
-            error
-        }
+        self.shared.too_few(standing, VOTES_OF, is_open)
     }
 }
 

@@ -79,7 +79,7 @@ impl QuorumLink {
 
     pub(super) fn too_few_vote(&self, now: Moment) -> CommandError {
         let standing = |node: NodeId, member: &Member| self.standing(node, member, now);
-        self.shared.too_few(standing, VOTES_OF)
+        self.shared.too_few(standing, VOTES_OF, false)
     }
 
     pub(super) fn standing(&self, node: NodeId, member: &Member, now: Moment) -> NodeStanding {
@@ -104,7 +104,10 @@ impl QuorumLink {
 }
 
 pub(super) fn no_quorum_answered() -> CommandError {
-    CommandError::Unclear(Reason::new("too few nodes answered"))
+    CommandError::TooFewNodes {
+        why: Reason::new("too few nodes answered"),
+        is_open: true,
+    }
 }
 
 /// For commands that no request for several nodes leads to: `Offers` refuses it before.

@@ -54,6 +54,8 @@ struct Shared {
     open: OpenClaims,
     seen: SeenEpochs,
     jumps: Mutex<Jumps>,
+    /// Each node's standing as it was last logged.
+    told: Mutex<Vec<Option<NodeStanding>>>,
     connect_timeout: Duration,
     command_timeout: Duration,
     clock: Clock,
@@ -94,6 +96,7 @@ impl Quorum {
             open: OpenClaims::new(max_ttl),
             seen: SeenEpochs::default(),
             jumps: Mutex::new(Jumps::new(nodes, max_ttl, margin)),
+            told: Mutex::new(vec![None; nodes.number()]),
             connect_timeout,
             command_timeout,
             clock,
@@ -174,18 +177,20 @@ impl Shared {
         &self,
         standing: impl Fn(NodeId, &Member) -> NodeStanding,
         what: &str,
+        is_open: bool,
     ) -> CommandError {
         let each = self.members().map(|(node, member)| {
             let standing = standing(node, member);
             format!("{} {standing}", member.name())
         });
         let each: Vec<_> = each.collect();
-        CommandError::Unsent(Reason::new(format_args!(
+        let why = Reason::new(format_args!(
             "{what} {} of {} nodes: {}",
             self.nodes.quorum(),
             self.nodes.number(),
             each.join(", ")
-        )))
+        ));
+        CommandError::TooFewNodes { why, is_open }
     }
 
     /// Connects to all nodes at once, and waits for a quorum of them, and a little for the others.
@@ -228,8 +233,17 @@ impl Shared {
             self.standing((node, member), connected, now)
         };
         match self.link(connections.clone())? {
-            Some(link) => Ok(link),
-            None => Err(self.too_few(standing, "no connection to")),
+            Some(link) => {
+                // So that `init` has named each of them when it returns.
+                for (node, member) in self.members() {
+                    let standing = standing(node, member);
+                    if matches!(standing, NodeStanding::Quarantined { .. }) {
+                        self.tell(node, member.name(), standing);
+                    }
+                }
+                Ok(link)
+            }
+            None => Err(self.too_few(standing, "no connection to", false)),
         }
     }
 }

@@ -3,24 +3,23 @@
 //! It decides nothing: each command sees by itself which nodes it can ask. Invariant: one line for
 //! each change, however many locks meet it.
 
-use std::sync::Weak;
+use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
 use super::Shared;
 use crate::observe;
+use crate::policy::quorum::nodes::NodeId;
 use crate::values::node_status::NodeStanding;
 
 /// How often the nodes are looked at.
 const EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn watch(shared: Weak<Shared>) {
-    let mut before: Vec<Option<NodeStanding>> = Vec::new();
     loop {
         let Some(shared) = shared.upgrade() else {
             return;
         };
-        before.resize(shared.members.len(), None);
-        for ((node, member), before) in shared.members().zip(&mut before) {
+        for (node, member) in shared.members() {
             let ready = member.ready("", shared.clock.now());
             let connection = match ready {
                 Some(connection) => {
@@ -34,11 +33,21 @@ pub(super) async fn watch(shared: Weak<Shared>) {
             }
             let now = shared.clock.now();
             let standing = shared.standing((node, member), connection.as_ref(), now);
-            tell(member.name(), before.as_ref(), &standing);
-            *before = Some(standing);
+            shared.tell(node, member.name(), standing);
         }
         drop(shared);
         tokio::time::sleep(EVERY).await;
+    }
+}
+
+impl Shared {
+    /// Logs a node's standing, if it changed.
+    pub(super) fn tell(&self, node: NodeId, name: &str, now: NodeStanding) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = told.get_mut(node.index()) {
+            tell(name, told.as_ref(), &now);
+            *told = Some(now);
+        }
     }
 }
 
