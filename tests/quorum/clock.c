@@ -1,5 +1,5 @@
-/* Loaded into a server before all else: its wall clock is ahead by as many seconds as the file named
-   in CLOCK_AHEAD says (8 bytes, an integer of the machine), from the moment that it is written.
+/* Loaded into a server before all else: its wall clock is ahead by as many milliseconds as the file
+   named in CLOCK_AHEAD says (8 bytes, an integer of the machine), from the moment that it is written.
    Clocks that measure time are not touched. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -25,8 +25,12 @@ __attribute__((constructor)) static void open_file(void) {
 
 int clock_gettime(clockid_t id, struct timespec *now) {
     int failed = (int)syscall(SYS_clock_gettime, id, now);
-    if (!failed && ahead && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
-        now->tv_sec += *ahead;
+    if (!failed && ahead && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) {
+        int64_t by = *ahead, nanoseconds = now->tv_nsec + by % 1000 * 1000000;
+        int carry = nanoseconds < 0 ? -1 : nanoseconds >= 1000000000;
+        now->tv_sec += by / 1000 + carry;
+        now->tv_nsec = nanoseconds - carry * 1000000000;
+    }
     return failed;
 }
 

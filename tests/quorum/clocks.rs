@@ -1,5 +1,6 @@
 //! The wall clock of a minority of the nodes is set, by seconds to years, both ways, and then that of
-//! a quorum: two may believe to hold the lock, and the resource never takes the older one's word.
+//! a quorum: two may believe to hold the lock, and the resource never takes the older one's word. A
+//! pool that sees a clock jump leaves that node's vote out.
 //!
 //! `clock.c` is what sets it; it is built by the C compiler that links Rust programs, too.
 
@@ -9,10 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use dlock_harness::RedisServer;
+use dlock_harness::{Proxy, RedisServer, until};
+use dlock_runtime::{Config, LockError, LockPool, NodeStanding};
+use dlock_tests::recorded;
 
 use crate::fleet::Fleet;
 use crate::nodes::Nodes;
+use crate::{CAP, MAX_TTL};
 
 const SHORT: Duration = Duration::from_millis(3);
 
@@ -21,13 +25,17 @@ const LONG: Duration = Duration::from_millis(600);
 
 const YEAR: i64 = 365 * 86_400;
 
-/// A file that says by how many seconds a server's clock is ahead.
+/// A file that says by how many milliseconds a server's clock is ahead.
 struct Clock(PathBuf);
 
 impl Clock {
     fn set(&self, seconds: i64) {
+        self.set_ms(seconds * 1_000);
+    }
+
+    fn set_ms(&self, ms: i64) {
         let file = fs::OpenOptions::new().write(true).open(&self.0).unwrap();
-        file.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
+        file.write_all_at(&ms.to_ne_bytes(), 0).unwrap();
     }
 }
 
@@ -108,4 +116,147 @@ async fn one_nodes_clock_steps_back_and_nobody_is_let_in() {
 async fn the_clocks_of_a_quorum_step() {
     let (_, exclusive) = steps(&[0, 2], &[3600, 7200, 0, 3600], LONG).await;
     println!("two at once: {exclusive:?}");
+}
+
+/// The standing of each node, as the pool sees it.
+fn standings(pool: &LockPool) -> Vec<NodeStanding> {
+    let nodes = pool.status().unwrap().nodes;
+    nodes.into_iter().map(|it| it.standing).collect()
+}
+
+fn is_set(standing: &NodeStanding) -> bool {
+    matches!(standing, NodeStanding::ClockSet { .. })
+}
+
+/// Takes the lock and gives it back.
+async fn works(pool: &LockPool) {
+    let lock = pool.lock("other").wait(CAP).acquire().await.unwrap();
+    lock.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_clock_jumps_does_not_vote_for_max_ttl() {
+    recorded::record();
+    let directory = tempfile::tempdir().unwrap();
+    let (nodes, clocks) = nodes(directory.path());
+    nodes.until_voting(MAX_TTL).await;
+    let pool = nodes.pool().await;
+    let port = format!(":{}", nodes.0[1].port());
+    for (times, seconds) in [(1, 5), (2, 0)] {
+        works(&pool).await;
+        clocks[1].set(seconds);
+        until("the jump is seen", CAP, async || {
+            works(&pool).await;
+            is_set(&standings(&pool)[1])
+        })
+        .await;
+        let found = pool.check().await.unwrap();
+        let said = found
+            .iter()
+            .find(|it| it.to_string().contains("its clock was set"));
+        let said = said.unwrap_or_else(|| panic!("{found:?}"));
+        assert!(
+            !said.is_harmful() && said.to_string().contains("no further failure"),
+            "{said}"
+        );
+        until("it votes again", CAP, async || {
+            works(&pool).await;
+            standings(&pool) == [const { NodeStanding::Votes }; 3]
+        })
+        .await;
+        until("the log says so", CAP, async || {
+            recorded::lines(&["INFO", "votes again", &port]).len() == times
+        })
+        .await;
+        let lines = recorded::lines(&["WARN", "a node's clock was set", &port]);
+        assert_eq!(lines.len(), times, "{lines:?}");
+    }
+    for node in [0, 2] {
+        let port = format!(":{}", nodes.0[node].port());
+        assert_eq!(recorded::lines(&["a node's clock was set", &port]), [""; 0]);
+    }
+}
+
+/// One holds by two nodes, of which one's clock steps past the end of its lease: that node's vote
+/// and the third one's let nobody in who has seen the step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_is_seen_lets_no_second_holder_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let (nodes, clocks) = nodes(directory.path());
+    nodes.until_voting(MAX_TTL).await;
+    let wire = Proxy::start(nodes.0[2].addr());
+    let urls = [nodes.0[0].url(), nodes.0[1].url(), wire.url()];
+    let config = Config::redlock(urls)
+        .max_ttl(MAX_TTL)
+        .default_ttl(MAX_TTL)
+        .command_timeout(Duration::from_millis(300));
+    let holds = LockPool::connect(config).await.unwrap();
+    // So that a ballot is not late where a clock stepped by less than a second.
+    let patient = nodes.config().command_timeout(MAX_TTL);
+    let other = LockPool::connect(patient).await.unwrap();
+    works(&other).await;
+    wire.refuse();
+    wire.cut_all();
+    let mut ahead = 0;
+    for step in [700, 60_000, 700] {
+        let held = holds.lock("item").wait(CAP).acquire().await.unwrap();
+        until("such a step ends it there", CAP, async || {
+            held.remaining() < Duration::from_millis(600)
+        })
+        .await;
+        let busy = other.lock("item").wait(Duration::ZERO).acquire().await;
+        assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+        ahead += step;
+        clocks[0].set_ms(ahead);
+        let wait = Duration::from_millis(200);
+        let second = other.lock("item").wait(wait).acquire().await;
+        assert!(second.is_err() || !held.is_held(), "two hold: {second:?}");
+        assert!(is_set(&standings(&other)[0]), "{:?}", standings(&other));
+        let next = other.lock("item").wait(CAP).acquire().await.unwrap();
+        assert!(!held.is_held(), "two hold");
+        assert!(next.fence() > held.fence());
+        next.release().await.unwrap();
+        until("all vote again", CAP, async || {
+            standings(&other) == [const { NodeStanding::Votes }; 3]
+        })
+        .await;
+    }
+}
+
+/// As when this machine was suspended and its clock stood still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_that_all_step_at_once_cost_no_vote() {
+    let directory = tempfile::tempdir().unwrap();
+    let (nodes, clocks) = nodes(directory.path());
+    nodes.until_voting(MAX_TTL).await;
+    // The pool looks at its nodes by itself, too: for it all of them step between two looks.
+    let pool = nodes.pool().await;
+    for seconds in [3_600, 7_200] {
+        works(&pool).await;
+        for node in &nodes.0 {
+            node.stop_signal();
+        }
+        clocks.iter().for_each(|clock| clock.set(seconds));
+        for node in &nodes.0 {
+            node.cont();
+        }
+        works(&pool).await;
+        until("each node was heard", CAP, async || {
+            works(&pool).await;
+            !standings(&pool).iter().any(is_set)
+        })
+        .await;
+        let lock = pool
+            .lock("item")
+            .wait(Duration::ZERO)
+            .acquire()
+            .await
+            .unwrap();
+        lock.release().await.unwrap();
+        assert!(
+            !standings(&pool).iter().any(is_set),
+            "{:?}",
+            standings(&pool)
+        );
+    }
 }

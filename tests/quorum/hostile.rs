@@ -120,6 +120,56 @@ async fn a_counter_at_its_end_at_one_node() {
     }
 }
 
+/// A quorum whose counters are at their end gives no lock until they are deleted or have begun again,
+/// and no fence falls.
+#[tokio::test]
+async fn counters_at_their_end_at_a_quorum() {
+    let nodes = Nodes::voting(3).await;
+    let (pool, other) = (nodes.pool().await, nodes.pool().await);
+    let mut fence = works(&pool, "nothing yet", None).await;
+    let counter = counter(&nodes.0[0]).await;
+    for number in [LARGEST - 9, LARGEST - 1, LARGEST, LARGEST + 1] {
+        for at in [&nodes.0[..2], &nodes.0[..]] {
+            for node in at {
+                node.cmd(&["SET", &counter, &number.to_string()]).await;
+            }
+            let mut refused = 0;
+            for pool in [&pool, &other, &pool] {
+                match pool
+                    .lock("item")
+                    .wait(Duration::from_millis(50))
+                    .acquire()
+                    .await
+                {
+                    Ok(lock) => {
+                        assert!(
+                            Some(lock.fence()) > fence,
+                            "{number}: {fence:?}, then {:?}",
+                            lock.fence()
+                        );
+                        fence = Some(lock.fence());
+                        lock.release().await.unwrap();
+                    }
+                    Err(error) => {
+                        refused += 1;
+                        let text = format!("{error:?}");
+                        assert!(
+                            text.contains("decades ahead of the nodes' clocks: delete it"),
+                            "{text}"
+                        );
+                    }
+                }
+            }
+            println!("{number} at {}: {refused} of 3 refused", at.len());
+            for node in &nodes.0 {
+                node.cmd(&["DEL", &counter]).await;
+            }
+            fence = works(&pool, &number.to_string(), fence).await;
+            fence = works(&other, &number.to_string(), fence).await;
+        }
+    }
+}
+
 /// Everybody may publish; a hint gives no right, and a flood of them costs commands only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_hints() {

@@ -1,11 +1,13 @@
 //! What is told about the nodes: by the pool's status, by a check, and in the log.
 
+use std::time::Duration;
+
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Concern, Eviction, LockPool, NodeStanding, NodeStatus};
+use dlock_runtime::{Concern, Eviction, LockError, LockPool, NodeStanding, NodeStatus};
 use dlock_tests::recorded;
 
-use crate::CAP;
 use crate::nodes::Nodes;
+use crate::{CAP, MAX_TTL};
 
 fn standings(pool: &LockPool) -> Vec<NodeStanding> {
     let nodes = pool.status().unwrap().nodes;
@@ -75,16 +77,25 @@ async fn nodes_that_go_and_come_are_told_once_each() {
     assert_eq!(logged(gone, ["WARN", "it is away"]), 1);
 }
 
+/// What somebody reads who starts three new servers and a program: when `init` returns, the log has
+/// named those that it reached, and the seconds; the first lock fails by its time, with all of them
+/// in the error.
 #[tokio::test]
 async fn new_nodes_are_told_at_the_start() {
     recorded::record();
     let nodes = Nodes::start(3);
     let pool = nodes.pool().await;
+    let named = |node: &RedisServer| logged(node, ["WARN", "does not vote yet"]);
+    let at_once = nodes.0.iter().filter(|node| named(node) == 1).count();
+    assert!(at_once >= 2, "only {at_once} are named at the start");
+    let said = (1..=MAX_TTL.as_secs() + 2).map(|it| it.to_string());
+    let said: Vec<_> = said.collect();
     for node in &nodes.0 {
-        until("the log names the node", CAP, async || {
-            logged(node, ["WARN", "does not vote yet"]) == 1
-        })
-        .await;
+        until("the log names the node", CAP, async || named(node) == 1).await;
+        let line = recorded::lines(&["does not vote yet", &format!(":{}", node.port())]).remove(0);
+        let seconds = |it: &String| line.contains(&format!("seconds={it}"));
+        assert!(said.iter().any(seconds), "{line}");
+        assert!(line.contains("new servers wait, too"), "{line}");
     }
     let found = about_nodes(&pool).await;
     assert_eq!(found.len(), 3, "{found:?}");
@@ -92,6 +103,80 @@ async fn new_nodes_are_told_at_the_start() {
         found.iter().all(|it| it.0 && it.1.contains("too few vote")),
         "{found:?}"
     );
+
+    let error = pool
+        .lock("item")
+        .wait(Duration::ZERO)
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            LockError::Unavailable {
+                too_few_nodes: true,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    let (headline, text) = (error.to_string(), format!("{error:?}"));
+    assert!(
+        headline.starts_with("too few nodes vote (lock:item): wait for those"),
+        "{headline}"
+    );
+    assert!(!text.contains("can't be reached"), "{text}");
+    assert!(
+        text.contains("a lock needs the votes of 2 of 3 nodes: "),
+        "{text}"
+    );
+    for node in &nodes.0 {
+        let when = |it: &String| {
+            format!(
+                ":{}/0 does not vote for another {it} s, because it was started a short time ago",
+                node.port()
+            )
+        };
+        assert!(said.iter().any(|it| text.contains(&when(it))), "{text}");
+    }
+    let _first = pool.lock("item").wait(CAP).acquire().await.unwrap();
+    assert!(nodes.0.iter().all(|node| named(node) == 1));
+}
+
+/// A quorum that is gone is not "redis": the error says which nodes, and why.
+#[tokio::test]
+async fn a_quorum_that_is_away_is_named() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    nodes.0[0].kill9();
+    nodes.0[1].kill9();
+    until("the error names both", CAP, async || {
+        let error = pool
+            .lock("item")
+            .wait(Duration::ZERO)
+            .acquire()
+            .await
+            .unwrap_err();
+        let text = format!("{error:?}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("too few nodes vote (lock:item): "),
+            "{text}"
+        );
+        [0, 1]
+            .iter()
+            .all(|node: &usize| text.contains(&format!(":{}/0 is away (", nodes.0[*node].port())))
+            && text.contains(&format!(":{}/0 votes", nodes.0[2].port()))
+    })
+    .await;
+    let error = LockPool::connect(nodes.config()).await.unwrap_err();
+    let text = format!("{error:?}");
+    assert!(
+        error.to_string().starts_with("too few nodes vote: "),
+        "{text}"
+    );
+    assert!(text.contains("no connection to 2 of 3 nodes: "), "{text}");
 }
 
 #[tokio::test]

@@ -66,6 +66,7 @@ impl From<LockError> for Failure {
             _ => (INTERNAL, "internal"),
         };
         let said = match &error {
+            LockError::Unavailable { too_few_nodes: true, .. } => "too few nodes vote: wait for those that do not vote yet, and bring back those that are away".to_owned(),
             LockError::Unavailable { .. } => "redis can't be reached: check that it runs, its address (`--url` or DLOCK_URL), and the network".to_owned(),
             LockError::Config { why, .. } => why.to_string(),
             other => other.to_string(),

@@ -19,6 +19,8 @@ pub(crate) enum CommandError {
     Unclear(Reason),
     /// The server answered with an error; nothing was changed.
     Refused(Refusal, Reason),
+    /// Too few of several servers vote or answer. `is_open`: as for `Unclear`, else as for `Unsent`.
+    TooFewNodes { why: Reason, is_open: bool },
     /// The setup is wrong: no retry can succeed.
     Setup(Reason),
 }
@@ -27,7 +29,9 @@ impl CommandError {
     /// Whether the cause may pass by itself, so that a waiter keeps waiting.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            CommandError::Unsent(_) | CommandError::Unclear(_) => true,
+            CommandError::Unsent(_)
+            | CommandError::Unclear(_)
+            | CommandError::TooFewNodes { .. } => true,
             CommandError::Refused(reason, _) => reason.may_pass(),
             CommandError::Setup(_) => false,
         }
@@ -39,6 +43,7 @@ impl CommandError {
             CommandError::Unsent(why)
             | CommandError::Unclear(why)
             | CommandError::Refused(_, why)
+            | CommandError::TooFewNodes { why, .. }
             | CommandError::Setup(why) => why,
         }
     }
@@ -48,7 +53,9 @@ impl CommandError {
     pub(crate) fn leaves_open(&self) -> bool {
         matches!(
             self,
-            CommandError::Unclear(_) | CommandError::Refused(Refusal::Other, _)
+            CommandError::Unclear(_)
+                | CommandError::Refused(Refusal::Other, _)
+                | CommandError::TooFewNodes { is_open: true, .. }
         )
     }
 
@@ -57,8 +64,17 @@ impl CommandError {
         let key = key.cloned();
         match self {
             CommandError::Unsent(source) | CommandError::Unclear(source) => {
-                LockError::Unavailable { key, source }
+                LockError::Unavailable {
+                    key,
+                    too_few_nodes: false,
+                    source,
+                }
             }
+            CommandError::TooFewNodes { why, .. } => LockError::Unavailable {
+                key,
+                too_few_nodes: true,
+                source: why,
+            },
             CommandError::Refused(reason, source) => LockError::Refused {
                 key,
                 reason,
@@ -73,9 +89,10 @@ impl CommandError {
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CommandError::Unsent(why) | CommandError::Unclear(why) | CommandError::Setup(why) => {
-                why.fmt(f)
-            }
+            CommandError::Unsent(why)
+            | CommandError::Unclear(why)
+            | CommandError::TooFewNodes { why, .. }
+            | CommandError::Setup(why) => why.fmt(f),
             CommandError::Refused(reason, why) => write!(f, "{reason}: {why}"),
         }
     }

@@ -25,6 +25,7 @@ use tokio::runtime::Handle;
 use self::clock::Clock;
 use self::command_error::CommandError;
 use self::offers::Offers;
+use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
     Renewed,
@@ -277,6 +278,9 @@ pub(crate) trait Node: Link {
 
     /// From when on this process of the server may vote.
     fn votes_from(&self) -> Moment;
+
+    /// The node's time in its latest answer.
+    fn clock_answer(&self) -> Option<ClockAnswer>;
 
     /// Where the node sends hints to this connection's waiters; `None`: it can't.
     fn hint_address(&self) -> Option<&Arc<str>>;

@@ -213,7 +213,16 @@ pub(crate) fn node_may_not_vote_yet(node: &str, rest: Duration) {
     tracing::warn!(
         %node,
         seconds = rest.as_secs() + 1,
-        "a node was started a short time ago, so it does not vote yet: it may have lost locks that are still held"
+        "a node was started a short time ago, so it does not vote yet: it may have lost locks that are still held; new servers wait, too, and a first lock waits for a quorum of them"
+    );
+}
+
+/// A node of a quorum, once for each time that its clock is set.
+pub(crate) fn node_clock_was_set(node: &str, rest: Duration) {
+    tracing::warn!(
+        %node,
+        seconds = rest.as_secs() + 1,
+        "a node's clock was set, so it does not vote for a while: locks that are still held may have ended there"
     );
 }
 

@@ -105,7 +105,11 @@ pub enum LockError {
     },
 
     /// The server did not answer for as long as the caller was willing to wait.
-    #[error("redis can't be reached{}: check that it runs, its address, and the network; {}", at(.key.as_ref()), match .key {
+    #[error("{}{}: {}; {}", if *.too_few_nodes { "too few nodes vote" } else { "redis can't be reached" }, at(.key.as_ref()), if *.too_few_nodes {
+        "wait for those that do not vote yet, and bring back those that are away"
+    } else {
+        "check that it runs, its address, and the network"
+    }, match .key {
         Some(_) => "the call may be repeated",
         None => "nothing goes on trying, so call it again; `init` of a pool that is `lazy` succeeds all the same, and each lock tries",
     })]
@@ -113,7 +117,10 @@ pub enum LockError {
     Unavailable {
         /// The lock, if the call was about one.
         key: Option<Key>,
-        /// What went wrong on the connection.
+        /// Whether too few of [several servers](crate::Config::redlock) vote or answer, perhaps
+        /// because they were started a short time ago.
+        too_few_nodes: bool,
+        /// What went wrong on the connection; of several servers, which of them vote, and when.
         source: Reason,
     },
 

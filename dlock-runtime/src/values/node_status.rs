@@ -25,6 +25,12 @@ pub enum NodeStanding {
         /// How long it does not vote yet.
         rest: Duration,
     },
+    /// It answers, but its clock was set: locks that are still held may have ended there. Only this
+    /// process leaves its vote out.
+    ClockSet {
+        /// How long it does not vote yet.
+        rest: Duration,
+    },
     /// There is no connection to it.
     Away {
         /// Why; empty if it was not tried yet.
@@ -41,6 +47,22 @@ impl NodeStatus {
     }
 }
 
+impl NodeStanding {
+    /// The same, for a node that does not vote for another `rest` because its clock was set.
+    pub(crate) fn or_clock_set(self, rest: Duration) -> Self {
+        let longer = match &self {
+            NodeStanding::Votes => !rest.is_zero(),
+            NodeStanding::Quarantined { rest: waits } => rest > *waits,
+            NodeStanding::ClockSet { .. } | NodeStanding::Away { .. } => false,
+        };
+        if longer {
+            NodeStanding::ClockSet { rest }
+        } else {
+            self
+        }
+    }
+}
+
 impl fmt::Display for NodeStanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -50,6 +72,13 @@ impl fmt::Display for NodeStanding {
                 write!(
                     f,
                     "does not vote for another {seconds} s, because it was started a short time ago"
+                )
+            }
+            NodeStanding::ClockSet { rest } => {
+                let seconds = rest.as_secs() + 1;
+                write!(
+                    f,
+                    "does not vote for another {seconds} s, because its clock was set"
                 )
             }
             NodeStanding::Away { why } if why.is_empty() => f.write_str("is away"),

@@ -18,6 +18,7 @@ use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
 use super::{Answer, Backend, Link, Listener, Node, NodeBackend, WatchdogKind};
+use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
     Renewed,
@@ -287,6 +288,10 @@ impl Node for Shared {
 
     fn votes_from(&self) -> Moment {
         Moment::default() // it can't have held a lock before this process began
+    }
+
+    fn clock_answer(&self) -> Option<ClockAnswer> {
+        None // its clock is that of this process, which is not set
     }
 
     fn hint_address(&self) -> Option<&Arc<str>> {

@@ -187,15 +187,17 @@ impl QuorumLink {
                 },
             };
             let (connection, member) = (connection.clone(), member.clone());
-            let clock = self.shared.clock;
+            let shared = self.shared.clone();
             round.push(
                 node,
                 Box::pin(async move {
                     let answer = connection.vote(&ballot, within).await;
-                    member.took(now.until(clock.now()));
-                    answer?
-                        .believed_up_to(believed)
-                        .ok_or_else(counter_is_broken)
+                    member.took(now.until(shared.clock.now()));
+                    let vote = answer?;
+                    if !shared.hear_clock(node, &*connection).is_zero() {
+                        return Err(clock_was_set());
+                    }
+                    vote.believed_up_to(believed).ok_or_else(counter_is_broken)
                 }),
             );
         }
@@ -308,12 +310,7 @@ impl QuorumLink {
                 },
             )
         };
-        let error = self.shared.too_few(standing, VOTES_OF);
-        if is_open {
-            CommandError::Unclear(error.reason())
-        } else {
-            error
-        }
+        self.shared.too_few(standing, VOTES_OF, is_open)
     }
 }
 
@@ -341,6 +338,11 @@ impl Against {
             Vote::WrongKind { there, .. } => self.wrong_kind = Some(there),
         }
     }
+}
+
+/// The vote itself tells that others' keys may have ended early there; it does not count.
+fn clock_was_set() -> CommandError {
+    CommandError::Unclear(Reason::new("its clock was set a moment ago"))
 }
 
 /// Something is there, and it does not count.

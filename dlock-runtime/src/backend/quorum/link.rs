@@ -70,19 +70,21 @@ impl QuorumLink {
 
     /// The nodes that may vote now.
     pub(super) fn voting(&self, now: Moment) -> NodeSet {
-        let all = self.everywhere();
-        let votes = all.filter(|(_, connection, _)| connection.votes_from() <= now);
+        let jumps = self.shared.jumps();
+        let votes = self.everywhere().filter(|(node, connection, _)| {
+            connection.votes_from() <= now && jumps.rest(*node, now).is_zero()
+        });
         votes.map(|(node, ..)| node).collect()
     }
 
     pub(super) fn too_few_vote(&self, now: Moment) -> CommandError {
         let standing = |node: NodeId, member: &Member| self.standing(node, member, now);
-        self.shared.too_few(standing, VOTES_OF)
+        self.shared.too_few(standing, VOTES_OF, false)
     }
 
     pub(super) fn standing(&self, node: NodeId, member: &Member, now: Moment) -> NodeStanding {
         let connection = self.connections.get(node.index()).and_then(Option::as_ref);
-        member.standing(connection, now)
+        self.shared.standing((node, member), connection, now)
     }
 
     /// Where a node sends hints to this pool's waiters, if it does.
@@ -102,7 +104,10 @@ impl QuorumLink {
 }
 
 pub(super) fn no_quorum_answered() -> CommandError {
-    CommandError::Unclear(Reason::new("too few nodes answered"))
+    CommandError::TooFewNodes {
+        why: Reason::new("too few nodes answered"),
+        is_open: true,
+    }
 }
 
 /// For commands that no request for several nodes leads to: `Offers` refuses it before.

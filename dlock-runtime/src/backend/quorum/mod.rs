@@ -18,7 +18,7 @@ mod take_back;
 mod tallies;
 mod watch;
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -31,11 +31,13 @@ use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
 use super::{Answer, Backend, BackgroundTask, Link, Listener, Node, NodeBackend, WatchdogKind};
+use crate::policy::quorum::jumps::Jumps;
 use crate::policy::quorum::nodes::{NodeId, Nodes};
 use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 use crate::values::node_status::{NodeStanding, NodeStatus};
+use crate::values::ttl::Margin;
 
 /// When a quorum is connected, a new pool waits this much longer for the other nodes: they may be
 /// configured wrongly, and that should be known at start-up.
@@ -51,6 +53,9 @@ struct Shared {
     members: Vec<Arc<Member>>,
     open: OpenClaims,
     seen: SeenEpochs,
+    jumps: Mutex<Jumps>,
+    /// Each node's standing as it was last logged.
+    told: Mutex<Vec<Option<NodeStanding>>>,
     connect_timeout: Duration,
     command_timeout: Duration,
     clock: Clock,
@@ -63,6 +68,8 @@ pub(crate) struct Waits {
     pub(crate) command_timeout: Duration,
     /// The longest ttl of the whole fleet.
     pub(crate) max_ttl: Duration,
+    /// By how much clocks may run at different rates.
+    pub(crate) margin: Margin,
 }
 
 impl Quorum {
@@ -77,6 +84,7 @@ impl Quorum {
             connect_timeout,
             command_timeout,
             max_ttl,
+            margin,
         } = waits;
         let member = |(name, backend)| {
             let now = clock.now();
@@ -87,6 +95,8 @@ impl Quorum {
             members: servers.into_iter().map(member).collect(),
             open: OpenClaims::new(max_ttl),
             seen: SeenEpochs::default(),
+            jumps: Mutex::new(Jumps::new(nodes, max_ttl, margin)),
+            told: Mutex::new(vec![None; nodes.number()]),
             connect_timeout,
             command_timeout,
             clock,
@@ -102,6 +112,31 @@ impl Shared {
 
     fn member(&self, node: NodeId) -> Option<&Arc<Member>> {
         self.members.get(node.index())
+    }
+
+    fn jumps(&self) -> MutexGuard<'_, Jumps> {
+        self.jumps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a node's latest answer says about its clock; returns how long the node does not
+    /// vote because of it.
+    fn hear_clock(&self, node: NodeId, connection: &dyn Node) -> Duration {
+        let mut jumps = self.jumps();
+        if let Some(answer) = connection.clock_answer() {
+            jumps.hear(node, answer);
+        }
+        jumps.rest(node, self.clock.now())
+    }
+
+    /// A node's standing over this connection.
+    fn standing(
+        &self,
+        (node, member): (NodeId, &Member),
+        connection: Option<&Arc<dyn Node>>,
+        now: Moment,
+    ) -> NodeStanding {
+        let rest = self.jumps().rest(node, now);
+        member.standing(connection, now).or_clock_set(rest)
     }
 
     /// The link over these connections; `None` if they are too few.
@@ -142,18 +177,20 @@ impl Shared {
         &self,
         standing: impl Fn(NodeId, &Member) -> NodeStanding,
         what: &str,
+        is_open: bool,
     ) -> CommandError {
         let each = self.members().map(|(node, member)| {
             let standing = standing(node, member);
             format!("{} {standing}", member.name())
         });
         let each: Vec<_> = each.collect();
-        CommandError::Unsent(Reason::new(format_args!(
+        let why = Reason::new(format_args!(
             "{what} {} of {} nodes: {}",
             self.nodes.quorum(),
             self.nodes.number(),
             each.join(", ")
-        )))
+        ));
+        CommandError::TooFewNodes { why, is_open }
     }
 
     /// Connects to all nodes at once, and waits for a quorum of them, and a little for the others.
@@ -193,11 +230,20 @@ impl Shared {
         let now = self.clock.now();
         let standing = |node: NodeId, member: &Member| {
             let connected = connections.get(node.index()).and_then(Option::as_ref);
-            member.standing(connected, now)
+            self.standing((node, member), connected, now)
         };
         match self.link(connections.clone())? {
-            Some(link) => Ok(link),
-            None => Err(self.too_few(standing, "no connection to")),
+            Some(link) => {
+                // So that `init` has named each of them when it returns.
+                for (node, member) in self.members() {
+                    let standing = standing(node, member);
+                    if matches!(standing, NodeStanding::Quarantined { .. }) {
+                        self.tell(node, member.name(), standing);
+                    }
+                }
+                Ok(link)
+            }
+            None => Err(self.too_few(standing, "no connection to", false)),
         }
     }
 }
@@ -242,8 +288,16 @@ impl Backend for Quorum {
     }
 
     fn nodes(&self) -> Vec<NodeStatus> {
-        let (members, now) = (self.0.members.iter(), self.0.clock.now());
-        members.map(|member| member.status(now)).collect()
+        let now = self.0.clock.now();
+        let jumps = self.0.jumps();
+        let status = |(node, member): (NodeId, &Arc<Member>)| {
+            let NodeStatus {
+                node: name,
+                standing,
+            } = member.status(now);
+            NodeStatus::new(&name, standing.or_clock_set(jumps.rest(node, now)))
+        };
+        self.0.members().map(status).collect()
     }
 
     fn connections(&self) -> usize {

@@ -25,6 +25,7 @@ use super::push::PushReceiver;
 use super::target::Outdated;
 use super::{reply, sentinel};
 use crate::backend::command_error::{self, CommandError};
+use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::server_check::{Pushes, is_older};
 use crate::values::config::{Credentials, Endpoint, Host, Stream};
 use crate::values::error::{Reason, Refusal};
@@ -222,7 +223,9 @@ async fn shake_hands(
             let uptime = uptime.filter(|_| !run_id.is_empty());
             let key = plan.names.quorum();
             let votes_from = node::join(&of, &key, connection.clone(), uptime, received).await?;
-            Some(Membership::new(of, &key, votes_from, plan.clock.now()))
+            let heard = plan.clock.now();
+            let clock = ClockAnswer { sent, heard, time };
+            Some(Membership::new(of, &key, votes_from, clock))
         }
     };
     push_receiver.answered(time, sent);

@@ -5,8 +5,8 @@
 //! programs with another number of nodes or another `max_ttl` never use a node at the same time.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -17,6 +17,7 @@ use super::plan::Plan;
 use super::scripts::{self, Script};
 use super::{errors, reply};
 use crate::backend::command_error::CommandError;
+use crate::policy::clock_watch::ClockAnswer;
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 use crate::values::shown::{NAME_AT_MOST, shown};
@@ -199,16 +200,32 @@ pub(super) struct Membership {
     pub(super) votes_from: Moment,
     /// When the node was last told, in nanoseconds of the pool's clock.
     told: AtomicU64,
+    /// Its time in its latest answer.
+    clock: Mutex<ClockAnswer>,
 }
 
 impl Membership {
-    pub(super) fn new(plan: NodePlan, key: &str, votes_from: Moment, now: Moment) -> Self {
+    /// `clock`: the node's time in the handshake.
+    pub(super) fn new(plan: NodePlan, key: &str, votes_from: Moment, clock: ClockAnswer) -> Self {
         Self {
             plan,
             key: key.into(),
             votes_from,
-            told: AtomicU64::new(now.as_nanos()),
+            told: AtomicU64::new(clock.heard.as_nanos()),
+            clock: Mutex::new(clock),
         }
+    }
+
+    pub(super) fn heard(&self, answer: ClockAnswer) {
+        *self.clock() = answer;
+    }
+
+    pub(super) fn latest(&self) -> ClockAnswer {
+        *self.clock()
+    }
+
+    fn clock(&self) -> MutexGuard<'_, ClockAnswer> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the node has to be told again, by the caller.

@@ -271,6 +271,7 @@ fn backend_of(settings: &Settings) -> Result<Arc<dyn Backend>, LockError> {
         connect_timeout: settings.connect_timeout,
         command_timeout: settings.command_timeout,
         max_ttl,
+        margin: settings.clock_margin,
     };
     let quorum = Quorum::new(nodes.iter().map(node).collect(), waits, Clock::real());
     match quorum {

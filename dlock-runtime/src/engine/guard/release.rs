@@ -250,6 +250,7 @@ impl LockGuard {
                 Reason::new("the release is not confirmed yet, and goes on in the background");
             LockError::Unavailable {
                 key: Some(self.key().clone()),
+                too_few_nodes: false,
                 source,
             }
         })

@@ -2,8 +2,9 @@
 //!
 //! Read `nodes` (who votes, and how many decide), `commands` (what a client asks of one node, and
 //! what the node answers; `policy::server::voting` is the node's side), then `election` (one acquire
-//! at all nodes), `tally` (one round of yes or no: renewal, verification) and `clocks` (proposals and
-//! stamps, by the nodes' own clocks). Deadlines are those of `policy::lease`.
+//! at all nodes), `tally` (one round of yes or no: renewal, verification), `clocks` (proposals and
+//! stamps, by the nodes' own clocks) and `jumps` (nodes whose clock was set do not vote). Deadlines
+//! are those of `policy::lease`.
 //!
 //! Invariants: votes are counted against the *configured* number of nodes; a number is a fence only
 //! if a quorum of nodes holds it; whatever a node may have created stays in a set of open nodes
@@ -12,5 +13,6 @@
 pub(crate) mod clocks;
 pub(crate) mod commands;
 pub(crate) mod election;
+pub(crate) mod jumps;
 pub(crate) mod nodes;
 pub(crate) mod tally;

@@ -122,6 +122,9 @@ pub(crate) fn judge_nodes(nodes: &[NodeStatus]) -> impl Iterator<Item = Finding>
             NodeStanding::Quarantined { .. } => {
                 "wait; restart the nodes of a quorum one after the other"
             }
+            NodeStanding::ClockSet { .. } => {
+                "wait; let NTP slew the clocks of the nodes, and set none while they run (chrony: no `makestep` after the start)"
+            }
             _ => "start it, or look at its log and the network",
         };
         // Each change of a node has an event of its own.

@@ -525,11 +525,18 @@ fn a_node_that_does_not_vote_costs_a_failure_that_a_lock_survives() {
         why: "refused".to_owned(),
     };
     let waits = || NodeStanding::Quarantined { rest: ms(1500) };
+    let jumped = || NodeStanding::ClockSet { rest: ms(1500) };
     for (silent, weight, said) in [
         (vec![], None, ""),
         (vec![away()], Some(Matters), "survives 1 more"),
         (vec![away(), waits()], Some(Matters), "no further failure"),
-        (vec![away(), waits(), waits()], Some(Harms), "too few vote"),
+        (vec![away(), waits(), jumped()], Some(Harms), "too few vote"),
+        (
+            vec![jumped()],
+            Some(Matters),
+            "another 2 s, because its clock was set",
+        ),
+        (vec![jumped()], Some(Matters), "makestep"),
     ] {
         let votes = (silent.len()..5).map(|_| NodeStanding::Votes);
         let all = silent.iter().cloned().chain(votes);

@@ -98,9 +98,14 @@ fn all() -> Vec<LockError> {
         },
         LockError::Unavailable {
             key: Some(key()),
+            too_few_nodes: false,
             source: source.clone(),
         },
-        LockError::Unavailable { key: None, source },
+        LockError::Unavailable {
+            key: None,
+            too_few_nodes: true,
+            source,
+        },
         LockError::ShutDown,
         undone(),
     ];
@@ -262,7 +267,16 @@ fn others_say_what_to_do() {
         ),
         (
             LockError::Unavailable {
+                key: Some(key()),
+                too_few_nodes: true,
+                source: Reason::new("a votes in 3 s"),
+            },
+            "too few nodes vote (lock:invoice:42): wait for those that do not vote yet",
+        ),
+        (
+            LockError::Unavailable {
                 key: None,
+                too_few_nodes: false,
                 source: Reason::new("refused"),
             },
             "nothing goes on trying, so call it again; `init` of a pool that is `lazy`",

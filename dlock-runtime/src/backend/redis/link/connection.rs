@@ -27,6 +27,7 @@ use crate::backend::redis::push::PushReceiver;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
 use crate::backend::redis::target::{Outdated, Target};
+use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::server_clock::ServerClock;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
@@ -156,6 +157,10 @@ impl Connection {
         let now = self.clock.now();
         clock.hear(time, sent, now);
         drop(clock);
+        if let Some(node) = &self.node {
+            let heard = now;
+            node.heard(ClockAnswer { sent, heard, time });
+        }
         self.pace.heard(time, sent, now);
         self.push_receiver.answered(time, sent);
     }

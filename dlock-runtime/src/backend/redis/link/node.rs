@@ -15,9 +15,11 @@ use super::operations::Rounds;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::epochs::LARGEST_EPOCH;
 use crate::backend::redis::names::{LockKeys, Names};
+use crate::backend::redis::node::Membership;
 use crate::backend::redis::reply::{self, OfNode};
 use crate::backend::redis::scripts::{self, By};
 use crate::backend::{Answer, Node};
+use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{Cancelled, Claim};
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::values::error::Reason;
@@ -32,6 +34,10 @@ impl Node for RedisLink {
     fn votes_from(&self) -> Moment {
         let node = self.connection.node.as_ref();
         node.map_or(Moment::NEVER, |it| it.votes_from)
+    }
+
+    fn clock_answer(&self) -> Option<ClockAnswer> {
+        self.connection.node.as_ref().map(Membership::latest)
     }
 
     fn hint_address(&self) -> Option<&Arc<str>> {
@@ -109,6 +115,7 @@ impl RedisLink {
         }
         Ok(answer)
     }
+
     /// A writer that becomes a reader at a node.
     pub(super) async fn downgrade_at_node(
         &self,
