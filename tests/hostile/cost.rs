@@ -1,6 +1,6 @@
 //! What forged messages cost the processes that receive them: few commands, and no memory.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dlock_tests::{Seeded, alone, of_kind};
 
@@ -60,6 +60,22 @@ fn storm(eve: &mut Eve, number: usize) -> Vec<Message> {
     all
 }
 
+/// Says of each key that it is free, to everybody, again and again for a second: at once after each
+/// answer.
+async fn trickle(eve: &mut Eve) {
+    let mut hints = Vec::new();
+    for channel in &eve.seen.channels {
+        for key in &eve.seen.keys {
+            hints.push((channel.clone(), format!("1|freed\n{key}").into_bytes()));
+        }
+    }
+    let begun = Instant::now();
+    while begun.elapsed().as_secs() < 1 {
+        eve.say(&hints).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 /// An entry that gets hints is polled at most ten times a second because of them, and once a second
 /// on its own.
 async fn no_amplifier(lab: Lab) {
@@ -69,6 +85,7 @@ async fn no_amplifier(lab: Lab) {
     let messages = storm(&mut eve, 10_000);
     let (before, begun) = (lab.commands().await, Instant::now());
     say(&lab, &mut eve, &messages).await;
+    trickle(&mut eve).await;
     let sent = lab.commands().await - before;
     let tenths = u64::try_from(begun.elapsed().as_millis() / 100).unwrap() + 1;
     // Per entry: its own polls, and ten a second caused by hints; and a few other commands of the
@@ -77,6 +94,7 @@ async fn no_amplifier(lab: Lab) {
     let at_once = if lab.is_of_nodes() { 10 } else { 0 };
     let polls = places * (tenths + 1 + tenths.div_ceil(10) + at_once);
     let at_most = servers * (polls + 2 * tenths + 2);
+    println!("{sent} commands, at most {at_most}");
     assert!(sent <= at_most, "{sent} commands, not {at_most}");
     for task in tasks {
         assert!(!task.is_finished(), "somebody has a lock");
