@@ -30,7 +30,7 @@ impl Beside {
             let (pool, of_nodes) = (pool.clone(), lab.is_of_nodes());
             let (cycles, ends) = (cycles.clone(), ends.clone());
             std::thread::spawn(move || {
-                work(|| lock(of_nodes, &pool, "beside", LONG), &cycles, &ends)
+                work(|| lock(of_nodes, &pool, "beside", LONG), &cycles, &ends);
             })
         };
         let watches = {
