@@ -55,15 +55,7 @@ async fn while_a_node_hangs(a_second: u64, length: Duration) -> (u64, usize) {
         "{taken} locks in {length:?}: at most {most} clean-ups, {at_end} at the end, none {:?} after the node went on",
         since.elapsed()
     );
-    until("no lock is left", CAP, async || {
-        let mut left = 0;
-        for node in &nodes.0 {
-            let keys = node.keys().await;
-            left += keys.iter().filter(|key| !key.starts_with("lock:@")).count();
-        }
-        left == 0
-    })
-    .await;
+    until("no lock is left", CAP, async || nodes.locks().await == 0).await;
     (taken, most)
 }
 

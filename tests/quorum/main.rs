@@ -4,8 +4,8 @@
 //! are killed, stopped, slow or empty, `waiting` about who comes next, `seen` about what is told.
 //! `fleet` is several processes that count under a lock: in a `storm` of faults, and while `clocks`
 //! step. `cancelled` drops acquires, `unavailable` takes the quorum away, `load` is about many locks,
-//! `hostile` about strange data, `mistakes` about wrong configurations, and `rights` about what a
-//! user must be allowed.
+//! `hostile` about strange data, `refusals` about nodes that answer with errors, `mistakes` about wrong
+//! configurations, and `rights` about what a user must be allowed.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +23,7 @@ mod load;
 mod losses;
 mod mistakes;
 mod nodes;
+mod refusals;
 mod rights;
 mod seen;
 mod storm;
