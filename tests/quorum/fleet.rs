@@ -75,7 +75,13 @@ impl Fleet {
         assert!(took <= most, "{after}: the next body began after {took:?}");
     }
 
-    /// So many more bodies have begun.
+    /// How many bodies have begun.
+    pub(crate) fn begun(&self) -> usize {
+        let lines = self.workers.iter().flat_map(Child::lines);
+        lines.filter(|it| it.starts_with("holds ")).count()
+    }
+
+    /// So many more bodies have ended.
     pub(crate) async fn counts(&self, more: usize) {
         let before = self.intervals().len();
         until("the fleet counts", CAP, async || {
