@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_harness::{DelayProxy, Proxy, RedisServer, until, wait::scaled};
+use dlock_harness::{DelayProxy, Interval, Proxy, RedisServer, until, wait::scaled};
 use dlock_runtime::{Config, LockPool, Wait};
 
+use crate::fleet::Fleet;
 use crate::nodes::Nodes;
 use crate::{CAP, MAX_TTL};
 
@@ -157,6 +158,40 @@ async fn handed_over(pools: usize, turns: usize, missing: Missing) -> (Duration,
     (gaps[gaps.len() / 2], gaps[gaps.len() * 99 / 100])
 }
 
+/// Processes that take turns, over wires as in `handed_over`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement on a quiet machine, under `tests/run.sh --all`"]
+async fn processes_hand_a_lock_over_within_five_round_trips() {
+    for workers in [2, 4] {
+        let nodes = Nodes::start(3);
+        let far = Duration::from_millis(1);
+        let wires = nodes.0.iter().map(|it| DelayProxy::start(it.addr(), far));
+        let wires: Vec<_> = wires.collect();
+        let addrs: Vec<_> = wires.iter().map(DelayProxy::addr).collect();
+        let times = (Duration::from_millis(20), Duration::from_millis(5));
+        let fleet = Fleet::at(nodes, &addrs, workers, times).await;
+        fleet.counts(20).await; // all take turns by then
+        let before = fleet.intervals().len();
+        fleet.counts(400).await;
+        let mut bodies = fleet.intervals();
+        bodies.sort_by_key(|it| it.start_ns);
+        bodies.drain(..before);
+        let gap = |it: &[Interval]| it[1].start_ns.saturating_sub(it[0].end_ns);
+        let mut gaps: Vec<_> = bodies.windows(2).map(gap).collect();
+        gaps.sort_unstable();
+        let share = |part: usize| trips(Duration::from_nanos(gaps[gaps.len() * part / 100]));
+        let (half, most) = (share(50), share(99));
+        println!("{workers} processes: p50 {half:.1}, p99 {most:.1} round trips");
+        fleet.finish().await.check();
+        assert!(most <= 5.0 * f64::from(dlock_harness::wait::slow_factor()));
+    }
+}
+
+/// In round trips of these wires.
+fn trips(time: Duration) -> f64 {
+    time.as_secs_f64() / 0.002
+}
+
 /// What is the matter with one of the three nodes.
 #[derive(Clone, Copy, Debug)]
 enum Missing {
@@ -177,8 +212,6 @@ impl Missing {
 
 /// Prints the times in round trips; the p99 of each number of pools.
 async fn round_trips(missing: Missing) -> Vec<f64> {
-    const ROUND_TRIP: f64 = 0.002;
-    let trips = |time: Duration| time.as_secs_f64() / ROUND_TRIP;
     let mut all = Vec::new();
     for pools in [2, 4] {
         let (half, most) = handed_over(pools, 400 / pools, missing).await;
