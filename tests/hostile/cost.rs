@@ -1,12 +1,12 @@
 //! What forged messages cost the processes that receive them: few commands, and no memory.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dlock_tests::{Seeded, alone, of_kind};
 
 use crate::eve::{Eve, Message};
 use crate::forge;
-use crate::lab::{LONG, Lab, channel};
+use crate::lab::{LONG, Lab, on_labs};
 use crate::storm::seed;
 
 /// The kinds of the waiters that receive every message, each in a queue of its own.
@@ -18,15 +18,16 @@ async fn all_wait(lab: &Lab) -> Vec<tokio::task::JoinHandle<()>> {
     let mut tasks = Vec::new();
     for (kind, number) in KINDS.iter().zip(0..) {
         let key = format!("k{number}");
-        let against = match *kind {
+        let kind = if lab.offers(kind) { *kind } else { "x" };
+        let against = match kind {
             "r" | "w" => "w",
             "p:1/2" => "p:2/2",
             "o:a" => "o:b",
             _ => "x",
         };
-        let holder = of_kind(other.lock(&*key).ttl(LONG), against);
+        let holder = of_kind(lab.lock(&other, &key, LONG), against);
         let holder = holder.acquire().await.unwrap();
-        let request = of_kind(pool.lock(&*key).ttl(LONG).wait(LONG), kind);
+        let request = of_kind(lab.lock(&pool, &key, LONG).wait(LONG), kind);
         let waiter = lab.queued(&key, request).await;
         tasks.push(tokio::spawn(async move {
             let _held = waiter.await.unwrap();
@@ -41,13 +42,16 @@ async fn say(lab: &Lab, eve: &mut Eve, messages: &[Message]) {
     for some in messages.chunks(500) {
         eve.say(some).await;
     }
-    lab.server.cmd(&["PING"]).await;
+    for server in &lab.servers {
+        server.cmd(&["PING"]).await;
+    }
 }
 
 /// Eve's messages about the waiting entries only.
 fn storm(eve: &mut Eve, number: usize) -> Vec<Message> {
     let mut all = Vec::with_capacity(number);
     while all.len() < number {
+        all.push(forge::hint(&mut eve.seeded, &eve.seen));
         let message = forge::message(&mut eve.seeded, &eve.seen);
         if message.1.len() < 10_000 {
             all.push(message);
@@ -56,29 +60,48 @@ fn storm(eve: &mut Eve, number: usize) -> Vec<Message> {
     all
 }
 
+/// Says of each key that it is free, to everybody, again and again for a second: at once after each
+/// answer.
+async fn trickle(eve: &mut Eve) {
+    let mut hints = Vec::new();
+    for channel in &eve.seen.channels {
+        for key in &eve.seen.keys {
+            hints.push((channel.clone(), format!("1|freed\n{key}").into_bytes()));
+        }
+    }
+    let begun = Instant::now();
+    while begun.elapsed().as_secs() < 1 {
+        eve.say(&hints).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 /// An entry that gets hints is polled at most ten times a second because of them, and once a second
 /// on its own.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forgeries_are_no_amplifier() {
-    let lab = Lab::with_a_secret().await;
+async fn no_amplifier(lab: Lab) {
     let tasks = all_wait(&lab).await;
     let mut eve = lab.eve(seed()).await;
     eve.look().await;
     let messages = storm(&mut eve, 10_000);
     let (before, begun) = (lab.commands().await, Instant::now());
     say(&lab, &mut eve, &messages).await;
+    trickle(&mut eve).await;
     let sent = lab.commands().await - before;
     let tenths = u64::try_from(begun.elapsed().as_millis() / 100).unwrap() + 1;
     // Per entry: its own polls, and ten a second caused by hints; and a few other commands of the
-    // pool.
-    let places = KINDS.len() as u64;
-    let at_most = places * (tenths + 1 + tenths.div_ceil(10)) + 2 * tenths + 2;
+    // pool. A node's hints count at once until ten in a row have been false.
+    let (places, servers) = (KINDS.len() as u64, lab.servers.len() as u64);
+    let at_once = if lab.is_of_nodes() { 10 } else { 0 };
+    let polls = places * (tenths + 1 + tenths.div_ceil(10) + at_once);
+    let at_most = servers * (polls + 2 * tenths + 2);
+    println!("{sent} commands, at most {at_most}");
     assert!(sent <= at_most, "{sent} commands, not {at_most}");
     for task in tasks {
         assert!(!task.is_finished(), "somebody has a lock");
         task.abort();
     }
 }
+on_labs!(no_amplifier: with_a_secret, nodes_with_a_secret);
 
 /// This process's resident memory, in kB.
 fn resident() -> u64 {
@@ -94,46 +117,59 @@ fn resident() -> u64 {
 #[cfg(target_os = "linux")]
 fn forgeries_leave_nothing_in_memory() {
     alone("cost::forgeries_leave_nothing_in_memory", || {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let lab = Lab::without_a_secret().await;
-            let _tasks = all_wait(&lab).await;
-            let pool = lab.pool().await;
-            let mut eve = lab.eve(1).await;
-            eve.look().await;
-            let place = lab.places("k0").await.remove(0);
-            let mut numbers = Seeded(1);
-            let mut some = |how_many: usize| -> Vec<Message> {
-                let one = |_| {
-                    let value = crate::findings::with_number(&place, numbers.between(0, u64::MAX));
-                    let text = format!(
-                        "1|granted\nlock:k0\n{value}{}\n1\n1\n3000\n",
-                        "7".repeat(500)
-                    );
-                    (channel(&place), text.into_bytes())
-                };
-                (0..how_many).map(one).collect()
+        leave_nothing(Lab::without_a_secret());
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn forgeries_at_nodes_leave_nothing_in_memory() {
+    alone("cost::forgeries_at_nodes_leave_nothing_in_memory", || {
+        leave_nothing(Lab::nodes_without_a_secret());
+    });
+}
+
+fn leave_nothing(lab: impl Future<Output = Lab>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let lab = lab.await;
+        let _tasks = all_wait(&lab).await;
+        let pool = lab.pool().await;
+        let mut eve = lab.eve(1).await;
+        eve.look().await;
+        let place = lab.waiter("k0").await;
+        let channels: Vec<_> = eve.seen.channels.iter().cloned().collect();
+        let mut numbers = Seeded(1);
+        let mut some = |how_many: usize| -> Vec<Message> {
+            let one = |nth: usize| {
+                let value = crate::findings::with_number(&place, numbers.between(0, u64::MAX));
+                let text = format!(
+                    "1|granted\nlock:k0\n{value}{}\n1\n1\n3000\n",
+                    "7".repeat(500)
+                );
+                (channels[nth % channels.len()].clone(), text.into_bytes())
             };
-            let (mut least, mut before) = (u64::MAX, resident());
-            for _ in 0..5 {
-                for _ in 0..40 {
-                    // Few at a time, because this process also publishes them.
-                    eve.say(&some(250)).await;
-                }
-                pool.ping().await.unwrap();
-                let now = resident();
-                (least, before) = (least.min(now.saturating_sub(before)), now);
+            (0..how_many).map(one).collect()
+        };
+        let (mut least, mut before) = (u64::MAX, resident());
+        for _ in 0..5 {
+            for _ in 0..40 {
+                // Few at a time, because this process also publishes them.
+                eve.say(&some(250)).await;
             }
-            // Buffers and caches grow to what they need and then stop; memory kept per message
-            // would grow each time.
-            assert!(
-                least < 2_000,
-                "{least} kB for each 10,000 messages of 600 bytes"
-            );
-        });
+            pool.ping().await.unwrap();
+            let now = resident();
+            (least, before) = (least.min(now.saturating_sub(before)), now);
+        }
+        // Buffers and caches grow to what they need and then stop; memory kept per message would
+        // grow each time.
+        assert!(
+            least < 2_000,
+            "{least} kB for each 10,000 messages of 600 bytes"
+        );
     });
 }

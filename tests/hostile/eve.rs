@@ -18,10 +18,11 @@ const REMEMBERS: usize = 400;
 pub(crate) type Message = (String, Vec<u8>);
 
 pub(crate) struct Eve {
-    connection: MultiplexedConnection,
+    /// One to each server.
+    connections: Vec<MultiplexedConnection>,
     pub(crate) seeded: Seeded,
     heard: Arc<Mutex<Vec<Message>>>,
-    listens: JoinHandle<()>,
+    listens: Vec<JoinHandle<()>>,
     pub(crate) seen: Seen,
 }
 
@@ -48,18 +49,31 @@ pub(crate) struct Sight {
 }
 
 impl Eve {
-    pub(crate) async fn at(url: &str, seed: u64) -> Self {
+    pub(crate) async fn at(urls: impl IntoIterator<Item = String>, seed: u64) -> Self {
+        let mut eve = Self {
+            connections: Vec::new(),
+            seeded: Seeded(seed),
+            heard: Arc::default(),
+            listens: Vec::new(),
+            seen: Seen::default(),
+        };
+        for url in urls {
+            eve.enters(&url).await;
+        }
+        eve
+    }
+
+    async fn enters(&mut self, url: &str) {
         let client = Client::open(url).unwrap();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None); // the machine may be busy
         let connection = client.get_multiplexed_async_connection_with_config(&config);
-        let connection = connection.await.unwrap();
+        self.connections.push(connection.await.unwrap());
         let mut listener = client.get_async_pubsub().await.unwrap();
         listener.psubscribe("*").await.unwrap();
-        let heard = Arc::<Mutex<Vec<Message>>>::default();
-        let ear = heard.clone();
-        let listens = tokio::spawn(async move {
+        let ear = self.heard.clone();
+        self.listens.push(tokio::spawn(async move {
             let mut messages = listener.into_on_message();
             while let Some(message) = messages.next().await {
                 let channel = message.get_channel_name().to_owned();
@@ -69,14 +83,7 @@ impl Eve {
                     heard.push((channel, message.get_payload_bytes().to_vec()));
                 }
             }
-        });
-        Self {
-            connection,
-            seeded: Seeded(seed),
-            heard,
-            listens,
-            seen: Seen::default(),
-        }
+        }));
     }
 
     /// The messages received so far, Eve's own among them.
@@ -89,17 +96,31 @@ impl Eve {
 
     /// Reads every key that Eve may read.
     pub(crate) async fn look(&mut self) {
-        let mut keys: Vec<String> = self.ask(&["KEYS", "lock:*"]).await;
+        for at in 0..self.connections.len() {
+            self.looks(at).await;
+        }
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        self.seen.messages.append(&mut heard);
+        drop(heard);
+        let Seen {
+            sights, messages, ..
+        } = &mut self.seen;
+        sights.drain(..sights.len().saturating_sub(REMEMBERS));
+        messages.drain(..messages.len().saturating_sub(REMEMBERS));
+    }
+
+    async fn looks(&mut self, at: usize) {
+        let mut keys: Vec<String> = self.ask(at, &["KEYS", "lock:*"]).await;
         keys.sort(); // the queues come last, because their entries are the next holders
         keys.reverse();
         for key in keys {
-            match &*self.ask::<String>(&["TYPE", &key]).await {
-                "string" if key.ends_with("@fence") => {
-                    let counter: Option<u64> = self.ask(&["GET", &key]).await;
-                    self.seen.counter = counter.unwrap_or(0);
+            match &*self.ask::<String>(at, &["TYPE", &key]).await {
+                "string" if key.starts_with("lock:@fence") => {
+                    let counter: Option<u64> = self.ask(at, &["GET", &key]).await;
+                    self.seen.counter = self.seen.counter.max(counter.unwrap_or(0));
                 }
                 "string" => {
-                    let value: Option<String> = self.ask(&["GET", &key]).await;
+                    let value: Option<String> = self.ask(at, &["GET", &key]).await;
                     self.sees(value.map(|value| Sight {
                         key,
                         channel: channel(&value),
@@ -107,7 +128,11 @@ impl Eve {
                     }));
                 }
                 "zset" => {
-                    let members: Vec<String> = self.ask(&["ZRANGE", &key, "0", "-1"]).await;
+                    let members: Vec<String> = self.ask(at, &["ZRANGE", &key, "0", "-1"]).await;
+                    if key.starts_with("lock:@h:") {
+                        self.seen.channels.extend(members);
+                        continue;
+                    }
                     let of = key.split(['{', '}']).nth(1).unwrap_or(&key);
                     let members = members.iter().filter(|it| !it.starts_with("1|#|"));
                     self.sees(members.map(|member| Sight {
@@ -119,14 +144,6 @@ impl Eve {
                 _ => {}
             }
         }
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        self.seen.messages.append(&mut heard);
-        drop(heard);
-        let Seen {
-            sights, messages, ..
-        } = &mut self.seen;
-        sights.drain(..sights.len().saturating_sub(REMEMBERS));
-        messages.drain(..messages.len().saturating_sub(REMEMBERS));
     }
 
     fn sees(&mut self, sights: impl IntoIterator<Item = Sight>) {
@@ -140,21 +157,27 @@ impl Eve {
         }
     }
 
-    /// Publishes all messages in one pipeline; returns how many subscribers received them.
+    /// Publishes all messages in one pipeline at each server; returns how many subscribers received
+    /// them.
     pub(crate) async fn say(&mut self, messages: &[Message]) -> u64 {
         let mut pipe = redis::pipe();
         for (channel, payload) in messages {
             pipe.cmd("PUBLISH").arg(channel).arg(payload);
         }
-        let heard: Vec<u64> = pipe.query_async(&mut self.connection).await.unwrap();
-        heard.iter().sum()
+        let mut all = 0;
+        for connection in &mut self.connections {
+            let heard: Vec<u64> = pipe.query_async(connection).await.unwrap();
+            all += heard.iter().sum::<u64>();
+        }
+        all
     }
 
-    pub(crate) async fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+    /// Asks one of the servers.
+    async fn ask<T: redis::FromRedisValue>(&mut self, at: usize, words: &[&str]) -> T {
         let mut command = redis::cmd(words[0]);
         let reply: Value = command
             .arg(&words[1..])
-            .query_async(&mut self.connection)
+            .query_async(&mut self.connections[at])
             .await
             .unwrap_or_else(|error| panic!("{words:?}: {error}"));
         redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{words:?}: {error}"))
@@ -163,6 +186,6 @@ impl Eve {
 
 impl Drop for Eve {
     fn drop(&mut self) {
-        self.listens.abort();
+        self.listens.iter().for_each(JoinHandle::abort);
     }
 }

@@ -7,7 +7,7 @@ use dlock_runtime::{LockGuard, LockPool};
 use tokio::task::JoinHandle;
 
 use crate::eve::{Eve, Message};
-use crate::lab::{CAP, LONG, Lab, channel, ms};
+use crate::lab::{CAP, LONG, Lab, channel, ms, on_labs};
 use crate::observer::Beside;
 
 /// A held item, and a waiter of another pool.
@@ -18,8 +18,12 @@ struct Scene {
     other: LockPool,
     holder: LockGuard,
     waiter: JoinHandle<LockGuard>,
-    /// The waiter's queue entry.
-    place: String,
+    /// What the server knows about the waiter.
+    places: Vec<String>,
+    /// The waiter's value: its queue entry; at nodes, that of one of its acquires.
+    value: String,
+    /// The channels that the waiter listens to.
+    channels: Vec<String>,
     eve: Eve,
 }
 
@@ -31,34 +35,83 @@ impl Scene {
             // token may have.
             pool.lock("past").run(async |_| ()).await.unwrap();
         }
-        let holder = other.lock("item").ttl(LONG).acquire().await.unwrap();
-        let request = pool.lock("item").ttl(ttl).wait(LONG);
+        let holder = lab.lock(&other, "item", LONG).acquire().await.unwrap();
+        let request = lab.lock(&pool, "item", ttl).wait(LONG);
         let waiter = lab.queued("item", request).await;
-        let mut eve = lab.eve(1).await;
-        eve.look().await;
-        Self {
+        let mut scene = Self {
             pool,
             other,
             holder,
             waiter,
-            place: lab.places("item").await.remove(0),
-            eve,
+            places: Vec::new(),
+            value: String::new(),
+            channels: Vec::new(),
+            eve: lab.eve(1).await,
             lab,
+        };
+        scene.looks().await;
+        scene
+    }
+
+    async fn looks(&mut self) {
+        self.eve.look().await;
+        self.places = self.lab.places("item").await;
+        self.value = self.lab.waiter("item").await;
+        self.channels = if self.lab.is_of_nodes() {
+            self.eve.seen.channels.iter().cloned().collect()
+        } else {
+            vec![channel(&self.value)]
+        };
+    }
+
+    /// The waiter's value; at nodes those of its next acquires, since Eve is too slow for the present
+    /// one.
+    fn values(&self) -> Vec<String> {
+        if !self.lab.is_of_nodes() {
+            return vec![self.value.clone()];
         }
+        let drawn = number_of(&self.value);
+        let ahead = (0..200).map(|ahead| with_number(&self.value, drawn + ahead));
+        ahead.collect()
     }
 
     /// Forged grants of the item to the waiter: without a MAC, with a guessed one, with MACs that
     /// were really published.
     fn forged(&self, epoch: u64, time: u64, lease: u64) -> Vec<Message> {
-        let place = &self.place;
-        let lines = ["1|granted", "lock:item", place].join("\n");
-        let bare = format!("{lines}\n{epoch}\n{time}\n{lease}");
         let mut macs = vec![String::new(), format!("{:040x}", 7)];
         macs.extend(self.eve.seen.messages.iter().filter_map(mac));
-        let with = macs.iter().map(|mac| format!("{bare}\n{mac}"));
-        let all = std::iter::once(bare.clone()).chain(with);
-        all.map(|message| (channel(place), message.into_bytes()))
-            .collect()
+        let mut all = Vec::new();
+        for value in self.values() {
+            let lines = ["1|granted", "lock:item", &value].join("\n");
+            let bare = format!("{lines}\n{epoch}\n{time}\n{lease}");
+            let with = macs.iter().map(|mac| format!("{bare}\n{mac}"));
+            all.extend(std::iter::once(bare.clone()).chain(with));
+        }
+        self.to_the_waiter(all)
+    }
+
+    fn to_the_waiter(&self, texts: impl IntoIterator<Item = String>) -> Vec<Message> {
+        let to_each = |text: String| {
+            let channels = self.channels.iter();
+            channels.map(move |it| (it.clone(), text.clone().into_bytes()))
+        };
+        texts.into_iter().flat_map(to_each).collect()
+    }
+
+    /// Publishes these; at nodes some times, with a hint before them, so that some come while the
+    /// waiter asks for its lock.
+    async fn say(&mut self, messages: &[Message]) -> u64 {
+        let mut heard = 0;
+        let times = if self.lab.is_of_nodes() { 5 } else { 1 };
+        for _ in 0..times {
+            let mut all = Vec::new();
+            if self.lab.is_of_nodes() {
+                all = self.to_the_waiter(["1|freed\nlock:item".to_owned()]);
+            }
+            all.extend_from_slice(messages);
+            heard += self.eve.say(&all).await;
+        }
+        heard
     }
 
     /// Forged grants that look as plausible as possible.
@@ -67,14 +120,14 @@ impl Scene {
         self.forged(counter + 1, counter + 1, 3000)
     }
 
-    /// Nothing was believed: the waiter still waits with the same queue entry, and gets the lock
-    /// when it is free.
-    async fn nothing_came_of_it(mut self) {
+    /// Nothing was believed: the waiter still waits in the same place, and gets the lock when it is
+    /// free.
+    async fn nothing_came_of_it(mut self) -> Lab {
         self.pool.ping().await.unwrap(); // answered after the messages
         for _ in 0..10 {
             assert!(!self.waiter.is_finished(), "it had the lock");
             let places = self.lab.places("item").await;
-            assert_eq!(places, [self.place.clone()], "it lost its place");
+            assert_eq!(places, self.places, "it lost its place");
             wait::pause(ms(5)).await;
         }
         self.holder.verify().await.unwrap();
@@ -85,6 +138,7 @@ impl Scene {
         assert!(guard.fence().get() >> 10 <= counter, "{}", guard.fence());
         guard.verify().await.unwrap();
         guard.release().await.unwrap();
+        self.lab
     }
 }
 
@@ -114,102 +168,96 @@ const LEASES: [Duration; 2] = [LONG, Duration::from_secs(2)];
 
 /// A number that is not drawn yet belongs to no attempt. A message with such a number once made the
 /// watchdog, and then every worker, wait for ever when the number was drawn.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn numbers_that_are_still_to_be_drawn_stop_nothing() {
-    for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
-        let mut scene = Scene::of(lab, LONG).await;
-        let held = scene.pool.lock("held").ttl(LONG).acquire().await.unwrap();
-        let value = scene.lab.value("lock:held").await.unwrap();
-        let channel = channel(&scene.place);
-        let beside = Beside::of(&scene.pool);
-        for _ in 0..20 {
-            let drawn = number_of(&value) + beside.cycles();
-            let time = scene.lab.counter().await;
-            let ahead = (1..60).map(|ahead| {
-                let value = with_number(&value, drawn + ahead);
-                let message = format!("1|granted\nlock:held\n{value}\n{time}\n{time}\n3000\n");
-                (channel.clone(), message.into_bytes())
-            });
-            scene.eve.say(&ahead.collect::<Vec<_>>()).await;
-            let before = beside.cycles();
-            until("a task beside goes on", CAP, async || {
-                beside.cycles() > before + 3
-            })
-            .await;
+async fn numbers_that_are_still_to_be_drawn_stop_nothing(lab: Lab) {
+    let mut scene = Scene::of(lab, LONG).await;
+    let held = scene.lab.lock(&scene.pool, "held", LONG);
+    let held = held.acquire().await.unwrap();
+    let value = scene.lab.value("lock:held").await.unwrap();
+    let beside = Beside::of(&scene.lab, &scene.pool);
+    for _ in 0..20 {
+        let drawn = number_of(&value) + beside.cycles();
+        let time = scene.lab.counter().await;
+        let ahead = (1..60).map(|ahead| {
+            let value = with_number(&value, drawn + ahead);
+            format!("1|granted\nlock:held\n{value}\n{time}\n{time}\n3000\n")
+        });
+        let ahead = scene.to_the_waiter(ahead);
+        scene.say(&ahead).await;
+        let before = beside.cycles();
+        until("a task beside goes on", CAP, async || {
+            beside.cycles() > before + 3
+        })
+        .await;
+    }
+    held.verify().await.unwrap();
+    held.release().await.unwrap();
+    drop(beside);
+    scene.nothing_came_of_it().await;
+}
+on_labs!(numbers_that_are_still_to_be_drawn_stop_nothing);
+
+async fn a_reader_grants_itself_no_lock_and_poisons_no_fence(lab: Lab) {
+    let mut lab = Some(lab);
+    for ttl in LEASES {
+        let mut scene = Scene::of(lab.take().unwrap(), ttl).await;
+        let counter = scene.lab.counter().await;
+        for (epoch, lease) in [
+            (9_007_199_254_740_990, 30_000),
+            (9_007_199_254_740_990, 3000),
+            (counter, 30_000),
+            (counter - 1, 3000),
+            (counter + 61_000_000, 3000),
+        ] {
+            let huge = scene.forged(epoch, counter, lease);
+            scene.say(&huge).await;
         }
-        held.verify().await.unwrap();
-        held.release().await.unwrap();
-        drop(beside);
-        scene.nothing_came_of_it().await;
+        lab = Some(scene.nothing_came_of_it().await);
     }
 }
+on_labs!(a_reader_grants_itself_no_lock_and_poisons_no_fence);
 
-#[tokio::test]
-async fn a_reader_grants_itself_no_lock_and_poisons_no_fence() {
+/// On one server without a secret, nothing tells a forgery from a grant.
+async fn a_plausible_forgery_is_not_believed(lab: Lab) {
+    let mut lab = Some(lab);
     for ttl in LEASES {
-        for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
-            let mut scene = Scene::of(lab, ttl).await;
-            let counter = scene.lab.counter().await;
-            for (epoch, lease) in [
-                (9_007_199_254_740_990, 30_000),
-                (9_007_199_254_740_990, 3000),
-                (counter, 30_000),
-                (counter - 1, 3000),
-                (counter + 61_000_000, 3000),
-            ] {
-                let huge = scene.forged(epoch, counter, lease);
-                scene.eve.say(&huge).await;
-            }
-            scene.nothing_came_of_it().await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_plausible_forgery_is_not_believed() {
-    for ttl in LEASES {
-        let mut scene = Scene::of(Lab::with_a_secret().await, ttl).await;
+        let mut scene = Scene::of(lab.take().unwrap(), ttl).await;
         let plausible = scene.plausible().await;
-        assert!(scene.eve.say(&plausible).await > 0, "it was heard");
-        scene.nothing_came_of_it().await;
+        assert!(scene.say(&plausible).await > 0, "it was heard");
+        lab = Some(scene.nothing_came_of_it().await);
     }
 }
+on_labs!(a_plausible_forgery_is_not_believed: with_a_secret, nodes_with_a_secret, nodes_without_a_secret);
 
 /// A grant that has ended by the time it is read once made its waiter give up its queue entry.
-#[tokio::test]
-async fn a_forged_grant_of_the_past_costs_nobody_its_place() {
-    for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
-        let mut scene = Scene::of(lab, LONG).await;
-        let counter = scene.lab.counter().await;
-        for (time, lease) in [(counter, 0), (1, 3000), (0, 0), (counter - 5_000_000, 3000)] {
-            let past = scene.forged(counter + 1, time, lease);
-            scene.eve.say(&past).await;
-        }
-        scene.nothing_came_of_it().await;
+async fn a_forged_grant_of_the_past_costs_nobody_its_place(lab: Lab) {
+    let mut scene = Scene::of(lab, LONG).await;
+    let counter = scene.lab.counter().await;
+    for (time, lease) in [(counter, 0), (1, 3000), (0, 0), (counter - 5_000_000, 3000)] {
+        let past = scene.forged(counter + 1, time, lease);
+        scene.say(&past).await;
     }
+    scene.nothing_came_of_it().await;
 }
+on_labs!(a_forged_grant_of_the_past_costs_nobody_its_place);
 
 /// Pools of one process receive messages with each other's values; each cleans up only its own.
-#[tokio::test]
-async fn what_one_pool_holds_is_not_another_pools_to_give_back() {
-    for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
-        let mut scene = Scene::of(lab, LONG).await;
-        let held = scene.lab.value("lock:item").await.unwrap();
-        let channel = channel(&scene.place);
-        let counter = scene.lab.counter().await;
-        for key in ["lock:item", "lock:another"] {
-            let message = format!("{key}\n{held}\n{counter}\n{counter}\n3000");
-            let macs = ["", "0123456789abcdef0123456789abcdef01234567"];
-            let messages = macs.map(|mac| format!("{message}\n{mac}"));
-            let messages = messages.map(|it| (channel.clone(), it.into_bytes()));
-            scene.eve.say(&messages).await;
-        }
-        assert!(scene.other.ping().await.is_ok());
-        scene.nothing_came_of_it().await;
+async fn what_one_pool_holds_is_not_another_pools_to_give_back(lab: Lab) {
+    let mut scene = Scene::of(lab, LONG).await;
+    let held = scene.lab.value("lock:item").await.unwrap();
+    let counter = scene.lab.counter().await;
+    for key in ["lock:item", "lock:another"] {
+        let message = format!("{key}\n{held}\n{counter}\n{counter}\n3000");
+        let macs = ["", "0123456789abcdef0123456789abcdef01234567"];
+        let messages = macs.map(|mac| format!("{message}\n{mac}"));
+        let messages = scene.to_the_waiter(messages);
+        scene.say(&messages).await;
     }
+    assert!(scene.other.ping().await.is_ok());
+    scene.nothing_came_of_it().await;
 }
+on_labs!(what_one_pool_holds_is_not_another_pools_to_give_back);
 
-/// A genuine grant of one attempt says nothing about the next attempt.
+/// A genuine grant of one attempt says nothing about the next attempt. Nodes have no such grants.
 #[tokio::test]
 async fn a_grant_that_is_said_again_grants_nothing() {
     for ttl in LEASES {
@@ -230,13 +278,12 @@ async fn a_grant_that_is_said_again_grants_nothing() {
         scene.holder = scene.other.lock("item").ttl(LONG).acquire().await.unwrap();
         let request = scene.pool.lock("item").ttl(ttl).wait(LONG);
         scene.waiter = scene.lab.queued("item", request).await;
-        scene.place = scene.lab.places("item").await.remove(0);
-        scene.eve.look().await;
+        scene.looks().await;
         scene.eve.say(&genuine).await; // unchanged
         let text = String::from_utf8(genuine[0].1.clone()).unwrap();
         let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
-        lines[2].clone_from(&scene.place);
-        let adapted = (channel(&scene.place), lines.join("\n").into_bytes());
+        lines[2].clone_from(&scene.value);
+        let adapted = (channel(&scene.value), lines.join("\n").into_bytes());
         scene.eve.say(&[adapted]).await;
         scene.nothing_came_of_it().await;
     }
@@ -244,32 +291,34 @@ async fn a_grant_that_is_said_again_grants_nothing() {
 
 /// `min_hold` counts from the grant's time, so a time in the future would keep the key for ever.
 /// Eve publishes it while the lock is really granted, just before the genuine grant.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_time_that_is_to_come_keeps_no_key() {
-    for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
-        let (pool, other, mut eve) = (lab.pool().await, lab.pool().await, lab.eve(1).await);
-        for _ in 0..10 {
-            let holder = other.lock("item").ttl(LONG).acquire().await.unwrap();
-            let request = pool.lock("item").ttl(LONG).wait(LONG).min_hold(ms(20));
-            let mut waiter = lab.queued("item", request).await;
-            let place = lab.places("item").await.remove(0);
-            let counter = lab.counter().await;
-            let message = |time: u64| {
-                let grant = format!("1|granted\nlock:item\n{place}\n{counter}\n{time}\n3000");
-                [format!("{grant}\n"), format!("{grant}\n{:040x}", 7)]
-            };
-            let times = [counter + 3_600_000_000, u64::MAX >> 1].map(message);
-            let messages = times.as_flattened().iter();
-            let messages = messages.map(|it| (channel(&place), it.clone().into_bytes()));
-            let messages: Vec<_> = messages.collect();
-            let (_, released) = tokio::join!(eve.say(&messages), holder.release());
-            released.unwrap();
-            let guard = wait::within(CAP, &mut waiter).await;
-            guard.expect("its turn").unwrap().release().await.unwrap();
-            until("the key is not kept", CAP, async || {
-                lab.value("lock:item").await.is_none()
-            })
-            .await;
-        }
+async fn a_time_that_is_to_come_keeps_no_key(lab: Lab) {
+    let (pool, other, mut eve) = (lab.pool().await, lab.pool().await, lab.eve(1).await);
+    for _ in 0..10 {
+        let holder = lab.lock(&other, "item", LONG).acquire().await.unwrap();
+        let request = lab.lock(&pool, "item", LONG).wait(LONG).min_hold(ms(20));
+        let mut waiter = lab.queued("item", request).await;
+        let place = lab.waiter("item").await;
+        let counter = lab.counter().await;
+        let message = |time: u64| {
+            let grant = format!("1|granted\nlock:item\n{place}\n{counter}\n{time}\n3000");
+            [format!("{grant}\n"), format!("{grant}\n{:040x}", 7)]
+        };
+        let times = [counter + 3_600_000_000, u64::MAX >> 1].map(message);
+        eve.look().await;
+        let to_all = |it: &String| {
+            let channels = eve.seen.channels.iter().cloned();
+            let all = channels.map(|channel| (channel, it.clone().into_bytes()));
+            all.collect::<Vec<_>>()
+        };
+        let messages: Vec<_> = times.as_flattened().iter().flat_map(to_all).collect();
+        let (_, released) = tokio::join!(eve.say(&messages), holder.release());
+        released.unwrap();
+        let guard = wait::within(CAP, &mut waiter).await;
+        guard.expect("its turn").unwrap().release().await.unwrap();
+        until("the key is not kept", CAP, async || {
+            lab.value("lock:item").await.is_none()
+        })
+        .await;
     }
 }
+on_labs!(a_time_that_is_to_come_keeps_no_key);

@@ -27,7 +27,8 @@ const NUMBERS: [&str; 16] = [
 
 /// A message and its channel.
 pub(crate) fn message(seeded: &mut Seeded, seen: &Seen) -> Message {
-    let (channel, payload) = match seeded.between(0, 5) {
+    let (channel, payload) = match seeded.between(0, 6) {
+        5 => hint(seeded, seen),
         0 if !seen.messages.is_empty() => pick(seeded, &seen.messages).clone(),
         1 if !seen.messages.is_empty() => {
             let (channel, payload) = pick(seeded, &seen.messages).clone();
@@ -82,6 +83,13 @@ fn composed(seeded: &mut Seeded, seen: &Seen) -> (String, String) {
     (channel, lines.join("\n"))
 }
 
+/// What a node publishes when a lock is free, to anybody.
+pub(crate) fn hint(seeded: &mut Seeded, seen: &Seen) -> Message {
+    let channel = nth(seeded, seen.channels.iter()).cloned();
+    let hint = format!("1|freed\n{}", key(seeded, seen));
+    (channel.unwrap_or_default(), hint.into_bytes())
+}
+
 /// Changes one line, or adds one.
 fn changed(seeded: &mut Seeded, seen: &Seen, message: &str) -> String {
     let mut lines: Vec<String> = message.split('\n').map(str::to_owned).collect();
@@ -130,6 +138,7 @@ fn word(seeded: &mut Seeded) -> String {
     let words = [
         "1|granted",
         "1|granted",
+        "1|freed",
         "1|evicted",
         "1|wanted",
         "2|granted",
@@ -207,7 +216,7 @@ fn mac(seeded: &mut Seeded, seen: &Seen) -> String {
     }
 }
 
-fn pick<'a, T>(seeded: &mut Seeded, all: &'a [T]) -> &'a T {
+pub(crate) fn pick<'a, T>(seeded: &mut Seeded, all: &'a [T]) -> &'a T {
     &all[usize::try_from(seeded.between(0, all.len() as u64)).unwrap()]
 }
 

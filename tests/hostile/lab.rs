@@ -1,11 +1,12 @@
-//! A private server with the user `eve`, who may read, listen and publish, and the pools that Eve
-//! attacks.
+//! Private servers with the user `eve`, who may read, listen and publish, and the pools that Eve
+//! attacks: of one server, or of three nodes of which a quorum decides.
 
 use std::time::Duration;
 
-use dlock_harness::{RedisServer, until};
-use dlock_runtime::{LockGuard, LockPool, LockRequest};
+use dlock_harness::{Monitor, RedisServer, until};
+use dlock_runtime::{Config, LockGuard, LockPool, LockRequest, NodeStanding};
 use dlock_tests::patient;
+use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
 use crate::eve::Eve;
@@ -15,6 +16,9 @@ pub(crate) const CAP: Duration = Duration::from_secs(20);
 /// A lease longer than any test.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
+/// The longest lease at nodes: they vote so long after their start.
+const OF_NODES: Duration = Duration::from_secs(4);
+
 pub(crate) const PASSWORD: &str = "sesame";
 
 pub(crate) const fn ms(millis: u64) -> Duration {
@@ -22,67 +26,212 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 }
 
 pub(crate) struct Lab {
-    pub(crate) server: RedisServer,
+    /// One, or the nodes of a quorum.
+    pub(crate) servers: Vec<RedisServer>,
 }
 
+/// Labs by name, for [`on_labs`].
 impl Lab {
     /// The pools share a secret: their password.
     pub(crate) async fn with_a_secret() -> Self {
-        Self::of(RedisServer::builder().password(PASSWORD).start()).await
+        Self::of(1, Some(PASSWORD)).await
     }
 
     /// The pools have no secret, so that a message proves nothing about its author.
     pub(crate) async fn without_a_secret() -> Self {
-        Self::of(RedisServer::start()).await
+        Self::of(1, None).await
     }
 
-    async fn of(server: RedisServer) -> Self {
+    pub(crate) async fn nodes_with_a_secret() -> Self {
+        Self::of(3, Some(PASSWORD)).await
+    }
+
+    pub(crate) async fn nodes_without_a_secret() -> Self {
+        Self::of(3, None).await
+    }
+}
+
+/// Makes a test of an attack in each of these labs.
+macro_rules! on_labs {
+    ($attack:ident: $($lab:ident),*) => {
+        mod $attack {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $lab() {
+                    super::$attack(crate::lab::Lab::$lab().await).await;
+                }
+            )*
+        }
+    };
+    ($attack:ident) => {
+        on_labs!($attack: with_a_secret, without_a_secret, nodes_with_a_secret, nodes_without_a_secret);
+    };
+}
+pub(crate) use on_labs;
+
+impl Lab {
+    async fn of(number: usize, password: Option<&str>) -> Self {
+        let server = |_| {
+            let builder = RedisServer::builder();
+            let builder = match password {
+                Some(password) => builder.password(password),
+                None => builder,
+            };
+            builder.start()
+        };
+        let lab = Self {
+            servers: (0..number).map(server).collect(),
+        };
         let rights =
             "ACL SETUSER eve reset on >eve ~lock:* &* +@read +publish +psubscribe +info +time";
-        server.cmd(&rights.split(' ').collect::<Vec<_>>()).await;
-        Self { server }
+        for server in &lab.servers {
+            server.cmd(&rights.split(' ').collect::<Vec<_>>()).await;
+        }
+        if lab.is_of_nodes() {
+            let pool = lab.pool().await;
+            until("all nodes vote", CAP, async || {
+                let nodes = pool.status().unwrap().nodes;
+                nodes.iter().all(|it| it.standing == NodeStanding::Votes)
+            })
+            .await;
+        }
+        lab
+    }
+
+    pub(crate) fn is_of_nodes(&self) -> bool {
+        self.servers.len() > 1
     }
 
     pub(crate) async fn pool(&self) -> LockPool {
-        LockPool::connect(patient(self.server.url())).await.unwrap()
+        let urls = self.servers.iter().map(RedisServer::url);
+        let config = match &self.servers[..] {
+            [server] => patient(server.url()),
+            _ => Config::redlock(urls)
+                .connect_timeout(Duration::from_secs(10))
+                .command_timeout(Duration::from_secs(5))
+                .default_ttl(OF_NODES)
+                .max_ttl(OF_NODES),
+        };
+        LockPool::connect(config).await.unwrap()
+    }
+
+    /// A request with this lease; with one that is renewed, if the nodes know none that long.
+    pub(crate) fn lock(&self, pool: &LockPool, key: &str, ttl: Duration) -> LockRequest {
+        lock(self.is_of_nodes(), pool, key, ttl)
+    }
+
+    /// Whether the pools offer this kind.
+    pub(crate) fn offers(&self, kind: &str) -> bool {
+        !self.is_of_nodes() || kind == "x"
     }
 
     pub(crate) async fn eve(&self, seed: u64) -> Eve {
-        Eve::at(&format!("redis://eve:eve@{}", self.server.addr()), seed).await
+        let url = |it: &RedisServer| format!("redis://eve:eve@{}", it.addr());
+        Eve::at(self.servers.iter().map(url), seed).await
     }
 
     /// The value at a key.
     pub(crate) async fn value(&self, key: &str) -> Option<String> {
-        self.server.ask(&["GET", key]).await
+        self.servers[0].ask(&["GET", key]).await
     }
 
-    /// The entries of a queue, in order.
+    /// Who waits, in order, as the server knows it: the entries of its queue; the addresses that
+    /// wait for the hint of the first node.
     pub(crate) async fn places(&self, key: &str) -> Vec<String> {
-        let queue = format!("lock:@w:{{lock:{key}}}");
-        self.server.ask(&["ZRANGE", &queue, "0", "-1"]).await
+        places_at(&self.servers[0], key).await
     }
 
     /// The last epoch that was drawn.
     pub(crate) async fn counter(&self) -> u64 {
-        let counter: Option<u64> = self.server.ask(&["GET", "lock:@fence"]).await;
-        counter.unwrap_or(0)
+        let mut counter = 0;
+        for server in &self.servers {
+            counter = counter.max(counter_at(&mut server.connect().await).await);
+        }
+        counter
     }
 
-    /// How many commands of the pools the server has executed.
+    /// How many commands of the pools the servers have executed.
     pub(crate) async fn commands(&self) -> u64 {
-        self.server.commandstats("evalsha").await + self.server.commandstats("eval").await
+        let mut commands = 0;
+        for server in &self.servers {
+            commands += server.commandstats("evalsha").await + server.commandstats("eval").await;
+        }
+        commands
     }
 
-    /// A task that waits for this request's lock and has its queue entry.
+    /// A task that waits for this request's lock and has its place in the queue; at each node, too.
     pub(crate) async fn queued(&self, key: &str, request: LockRequest) -> JoinHandle<LockGuard> {
-        let before = self.places(key).await.len();
+        let mut before = Vec::new();
+        for server in &self.servers {
+            before.push(places_at(server, key).await.len());
+        }
         let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
-        until("it stands in the queue", CAP, async || {
-            self.places(key).await.len() == before + 1
-        })
-        .await;
+        for (server, before) in self.servers.iter().zip(before) {
+            until("it stands in the queue", CAP, async || {
+                places_at(server, key).await.len() == before + 1
+            })
+            .await;
+        }
         waiter
     }
+
+    /// The value of the waiter for this key. A node does not keep it; it is in what it was asked.
+    pub(crate) async fn waiter(&self, key: &str) -> String {
+        if !self.is_of_nodes() {
+            return self.places(key).await.remove(0);
+        }
+        let monitor: Monitor = self.servers[0].monitor();
+        let marks = [format!("\"lock:{key}\""), "\"1|x|".to_owned()];
+        let mut found = None;
+        until("the waiter asks again", CAP, async || {
+            let lines = monitor.lines();
+            let asks = |it: &&String| {
+                it.contains("EVAL") && marks.iter().all(|mark| it.contains(mark.as_str()))
+            };
+            let values = |it: &String| {
+                it.split('"')
+                    .find(|it| it.starts_with("1|x|"))
+                    .map(Into::into)
+            };
+            found = lines.iter().find(asks).and_then(values);
+            found.is_some()
+        })
+        .await;
+        found.unwrap()
+    }
+}
+
+/// As [`Lab::lock`].
+pub(crate) fn lock(of_nodes: bool, pool: &LockPool, key: &str, ttl: Duration) -> LockRequest {
+    if of_nodes {
+        return pool.lock(key).ttl(OF_NODES).renew();
+    }
+    pool.lock(key).ttl(ttl)
+}
+
+async fn places_at(server: &RedisServer, key: &str) -> Vec<String> {
+    let mut places = Vec::new();
+    for queue in ["w", "h"] {
+        let queue = format!("lock:@{queue}:{{lock:{key}}}");
+        places.extend(
+            server
+                .ask::<Vec<String>>(&["ZRANGE", &queue, "0", "-1"])
+                .await,
+        );
+    }
+    places
+}
+
+/// The last epoch that was drawn at this server, from whichever counter.
+pub(crate) async fn counter_at(server: &mut MultiplexedConnection) -> u64 {
+    let mut keys = redis::cmd("KEYS");
+    let keys: Vec<String> = keys.arg("lock:@fence*").query_async(server).await.unwrap();
+    if keys.is_empty() {
+        return 0;
+    }
+    let mut all = redis::cmd("MGET");
+    let all: Vec<Option<u64>> = all.arg(keys).query_async(server).await.unwrap();
+    all.into_iter().flatten().max().unwrap_or(0)
 }
 
 /// The channel in an entry; empty if there is none.

@@ -8,7 +8,8 @@ use dlock_runtime::{LockGuard, LockPool, LockRequest, Wait};
 use dlock_tests::{Seeded, of_kind};
 use redis::aio::MultiplexedConnection;
 
-use crate::lab::{LONG, Lab, ms};
+use crate::forge::pick;
+use crate::lab::{LONG, Lab, counter_at, ms};
 
 /// The keys, and the kinds that are asked for at each.
 pub(crate) const KEYS: [(&str, &[&str]); 5] = [
@@ -68,32 +69,46 @@ pub(crate) struct Life {
     pub(crate) judge: Arc<Judge>,
     pub(crate) ends: Arc<AtomicBool>,
     pub(crate) pool: LockPool,
-    server: MultiplexedConnection,
+    lab: Arc<Lab>,
+    servers: Vec<MultiplexedConnection>,
+    /// The keys and their kinds, as far as this lab offers them.
+    keys: Vec<(usize, Vec<&'static str>)>,
     seeded: Seeded,
 }
 
 impl Life {
     pub(crate) async fn new(
-        lab: &Lab,
+        lab: &Arc<Lab>,
         pool: &LockPool,
         (judge, ends): (&Arc<Judge>, &Arc<AtomicBool>),
         seed: u64,
     ) -> Self {
+        let mut servers = Vec::new();
+        for server in &lab.servers {
+            servers.push(server.connect().await);
+        }
+        let offered = |(key, (_, kinds)): (usize, &(_, &[&'static str]))| {
+            let kinds = kinds.iter().copied().filter(|kind| lab.offers(kind));
+            (key, kinds.collect::<Vec<_>>())
+        };
+        let keys = KEYS.iter().enumerate().map(offered);
         Self {
             judge: judge.clone(),
             ends: ends.clone(),
             pool: pool.clone(),
-            server: lab.server.connect().await,
+            lab: lab.clone(),
+            servers,
+            keys: keys.filter(|(_, kinds)| !kinds.is_empty()).collect(),
             seeded: Seeded(seed),
         }
     }
 
     pub(crate) async fn live(mut self) {
         while !self.ends.load(Ordering::SeqCst) {
-            let key = usize::try_from(self.seeded.between(0, KEYS.len() as u64)).unwrap();
-            let (name, kinds) = KEYS[key];
-            let kind = kinds[usize::try_from(self.seeded.between(0, kinds.len() as u64)).unwrap()];
-            let request = of_kind(self.pool.lock(name).ttl(LONG).wait(LONG), kind);
+            let (key, kinds) = pick(&mut self.seeded, &self.keys).clone();
+            let kind = *pick(&mut self.seeded, &kinds);
+            let request = self.lab.lock(&self.pool, KEYS[key].0, LONG);
+            let request = of_kind(request.wait(LONG), kind);
             let hold = ms(self.seeded.between(0, 6));
             match self.seeded.between(0, 12) {
                 0 => self.gives_up(request, hold, key, kind).await,
@@ -140,14 +155,13 @@ impl Life {
     async fn body(&mut self, guard: &LockGuard, hold: Duration, key: usize, kind: &'static str) {
         let fence = guard.fence().get();
         self.judge.begins(key, kind, fence);
-        let counter: u64 = redis::cmd("GET")
-            .arg("lock:@fence")
-            .query_async(&mut self.server)
-            .await
-            .unwrap();
+        let mut counter = 0;
+        for server in &mut self.servers {
+            counter = counter.max(counter_at(server).await);
+        }
         assert!(
             fence >> 10 <= counter,
-            "{kind}: the fence {fence} is above the server's own, {counter}"
+            "{kind}: the fence {fence} is above the servers' own, {counter}"
         );
         if !hold.is_zero() {
             tokio::time::sleep(hold).await;

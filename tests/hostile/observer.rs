@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dlock_harness::wait;
-use dlock_runtime::LockPool;
+use dlock_runtime::{LockPool, LockRequest};
 
-use crate::lab::LONG;
+use crate::lab::{LONG, Lab, lock};
 
 /// Longer than a task can wait for an uncontended lock, except for a bug.
 const STANDS_STILL_AFTER: Duration = Duration::from_secs(10);
@@ -24,11 +24,14 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    pub(crate) fn of(pool: &LockPool) -> Self {
+    pub(crate) fn of(lab: &Lab, pool: &LockPool) -> Self {
         let (cycles, ends) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let works = {
-            let (pool, cycles, ends) = (pool.clone(), cycles.clone(), ends.clone());
-            std::thread::spawn(move || work(&pool, &cycles, &ends))
+            let (pool, of_nodes) = (pool.clone(), lab.is_of_nodes());
+            let (cycles, ends) = (cycles.clone(), ends.clone());
+            std::thread::spawn(move || {
+                work(|| lock(of_nodes, &pool, "beside", LONG), &cycles, &ends);
+            })
         };
         let watches = {
             let (cycles, ends) = (cycles.clone(), ends.clone());
@@ -47,14 +50,14 @@ impl Beside {
     }
 }
 
-fn work(pool: &LockPool, cycles: &AtomicU64, ends: &AtomicBool) {
+fn work(request: impl Fn() -> LockRequest, cycles: &AtomicU64, ends: &AtomicBool) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
         while !ends.load(Ordering::SeqCst) {
-            let guard = pool.lock("beside").ttl(LONG).acquire().await.unwrap();
+            let guard = request().acquire().await.unwrap();
             guard.release().await.unwrap();
             cycles.fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(1)).await;

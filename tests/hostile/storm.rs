@@ -33,8 +33,9 @@ pub(crate) fn seed() -> u64 {
 
 async fn storm(lab: Lab, seed: u64) {
     let (judge, ends) = (Arc::<Judge>::default(), Arc::<AtomicBool>::default());
+    let lab = Arc::new(lab);
     let pools = [lab.pool().await, lab.pool().await];
-    let beside = Beside::of(&pools[0]);
+    let beside = Beside::of(&lab, &pools[0]);
     let mut tasks = JoinSet::new();
     for (pool, number) in pools.iter().zip(0..) {
         for task in 0..TASKS_OF_A_POOL {
@@ -77,4 +78,15 @@ async fn storm(lab: Lab, seed: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_comes_of_forgeries_where_grants_are_authenticated() {
     storm(Lab::with_a_secret().await, seed()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_comes_of_forgeries_at_nodes() {
+    storm(Lab::nodes_with_a_secret().await, seed()).await;
+}
+
+/// A node's messages grant nothing, so that there is nothing to authenticate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_comes_of_forgeries_at_nodes_without_a_secret() {
+    storm(Lab::nodes_without_a_secret().await, seed()).await;
 }

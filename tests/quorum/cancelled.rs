@@ -8,7 +8,7 @@ use dlock_harness::{RedisServer, until, wait::scaled};
 use dlock_runtime::LockPool;
 
 use crate::CAP;
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, locks_at};
 
 /// Nothing is gone because this is over.
 const LEASE: Duration = Duration::from_secs(8);
@@ -25,12 +25,7 @@ async fn pool(nodes: &Nodes) -> LockPool {
 async fn nothing_is_left(nodes: &[RedisServer], pool: &LockPool) {
     let begun = Instant::now();
     until("no node has a lock", CAP, async || {
-        let mut left = 0;
-        for node in nodes {
-            let keys = node.keys().await;
-            left += keys.iter().filter(|key| !key.starts_with("lock:@")).count();
-        }
-        left == 0
+        locks_at(nodes).await == 0
     })
     .await;
     let took = begun.elapsed();

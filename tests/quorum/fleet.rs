@@ -2,6 +2,7 @@
 //! minority of the nodes.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Child, Interval, Proxy, RedisServer, check_exclusive, now_ns, until};
@@ -30,11 +31,24 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Waits until all nodes vote and all workers are ready.
     pub(crate) async fn start(nodes: Nodes, workers: usize, body: Duration) -> Self {
-        nodes.until_voting(TTL).await;
         let wires = nodes.0.iter().map(|node| Proxy::start(node.addr()));
         let wires: Vec<_> = wires.collect();
+        let addrs: Vec<_> = wires.iter().map(Proxy::addr).collect();
+        let mut fleet = Self::at(nodes, &addrs, workers, (body, Duration::ZERO)).await;
+        fleet.wires = wires;
+        fleet
+    }
+
+    /// As `start`, over other wires; between two of its bodies a worker pauses.
+    pub(crate) async fn at(
+        nodes: Nodes,
+        addrs: &[SocketAddr],
+        workers: usize,
+        (body, pause): (Duration, Duration),
+    ) -> Self {
+        nodes.until_voting(TTL).await;
         let resource = RedisServer::start();
-        let hosts: Vec<_> = wires.iter().map(|wire| wire.addr().to_string()).collect();
+        let hosts: Vec<_> = addrs.iter().map(SocketAddr::to_string).collect();
         let url = format!("redlock://{}", hosts.join(","));
         let worker = |_| {
             const NO_ENVS: [(&str, &str); 0] = [];
@@ -45,6 +59,7 @@ impl Fleet {
                 format!("max_ttl_ms={}", TTL.as_millis()),
                 format!("ttl_ms={}", TTL.as_millis()),
                 format!("body_ms={}", body.as_millis()),
+                format!("pause_ms={}", pause.as_millis()),
             ];
             Child::spawn(env!("CARGO_BIN_EXE_worker"), arguments, NO_ENVS)
         };
@@ -54,7 +69,7 @@ impl Fleet {
         }
         Self {
             nodes,
-            wires,
+            wires: Vec::new(),
             workers,
             resource,
         }
@@ -75,7 +90,13 @@ impl Fleet {
         assert!(took <= most, "{after}: the next body began after {took:?}");
     }
 
-    /// So many more bodies have begun.
+    /// How many bodies have begun.
+    pub(crate) fn begun(&self) -> usize {
+        let lines = self.workers.iter().flat_map(Child::lines);
+        lines.filter(|it| it.starts_with("holds ")).count()
+    }
+
+    /// So many more bodies have ended.
     pub(crate) async fn counts(&self, more: usize) {
         let before = self.intervals().len();
         until("the fleet counts", CAP, async || {

@@ -4,8 +4,9 @@
 //! are killed, stopped, slow or empty, `waiting` about who comes next, `seen` about what is told.
 //! `fleet` is several processes that count under a lock: in a `storm` of faults, and while `clocks`
 //! step. `cancelled` drops acquires, `unavailable` takes the quorum away, `load` is about many locks,
-//! `kinds` about readers, writers and owners, `hostile` about strange data, `mistakes` about wrong configurations, and `rights` about what a
-//! user must be allowed.
+//! `stuck` about blocked threads, `kinds` about readers, writers and owners, `hostile` about strange
+//! data, `refusals` about nodes that answer with errors, `mistakes` about wrong configurations, and
+//! `rights` about what a user must be allowed.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,9 +25,11 @@ mod load;
 mod losses;
 mod mistakes;
 mod nodes;
+mod refusals;
 mod rights;
 mod seen;
 mod storm;
+mod stuck;
 mod unavailable;
 mod waiting;
 

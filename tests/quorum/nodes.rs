@@ -56,10 +56,31 @@ impl Nodes {
         found
     }
 
+    /// How many locks the nodes have, together.
+    pub(crate) async fn locks(&self) -> usize {
+        locks_at(&self.0).await
+    }
+
     pub(crate) async fn until_empty(&self, key: &str) {
         until("the key is at no node", CAP, async || {
             self.with_key(key).await == 0
         })
         .await;
     }
+}
+
+/// How many locks these nodes have, together.
+pub(crate) async fn locks_at(nodes: &[RedisServer]) -> usize {
+    let mut locks = 0;
+    for node in nodes {
+        let keys = node.keys().await;
+        locks += keys.iter().filter(|key| !key.starts_with("lock:@")).count();
+    }
+    locks
+}
+
+/// How many wait for a hint of this node.
+pub(crate) async fn wanting(node: &RedisServer, key: &str) -> usize {
+    node.ask(&["ZCARD", &format!("lock:@h:{{lock:{key}}}")])
+        .await
 }

@@ -113,6 +113,34 @@ async fn two_of_five_nodes_fail_in_every_way() {
     storm(5, 2, &FAULTS).await;
 }
 
+/// A lock is at two nodes, since the third hung when it was taken; one of them restarts empty, and the
+/// third goes on. Those two have never heard of the lock, and many want it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_lose_a_held_lock_let_nobody_in() {
+    let body = TTL * 7 / 10;
+    let fleet = Fleet::start(Nodes::start(3), 8, body).await;
+    for turn in 0..4 {
+        let (hung, emptied) = (turn % 3, (turn + 1) % 3);
+        fleet.nodes.0[hung].stop_signal();
+        // The next body may have had the vote of the node that hangs now, the one after it has not.
+        let begun = fleet.begun();
+        until("a body begins without the node", CAP, async || {
+            fleet.begun() >= begun + 2
+        })
+        .await;
+        fleet.nodes.0[emptied].kill9();
+        fleet.nodes.0[emptied].restart_empty();
+        // What the holder sent to the node that hangs is too late by now to create anything.
+        dlock_harness::wait::pause(TTL * 35 / 100).await;
+        fleet.nodes.0[hung].cont();
+        fleet
+            .progresses(&format!("{hung} goes on without {emptied}"))
+            .await;
+        fleet.nodes.until_voting(TTL).await;
+    }
+    fleet.finish().await.check();
+}
+
 /// A process is killed while it holds the lock, with a node down: the others go on after its lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holder_leaves_nothing_for_longer_than_its_lease() {

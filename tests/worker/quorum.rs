@@ -39,7 +39,7 @@ redis.call('SET', KEYS[2], ARGV[2])
 return redis.call('INCR', KEYS[3])";
 
 /// Prints `holds <fence>` at the start of each body, and its interval at its end; `failed <error>`
-/// for a call without a body. A body takes `body_ms`.
+/// for a call without a body. A body takes `body_ms`, and there are `pause_ms` between two.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn count(settings: &Settings) {
     let config = Config::new(&settings.url)
@@ -49,6 +49,7 @@ pub(crate) async fn count(settings: &Settings) {
     let pool = LockPool::connect(config).await.unwrap();
     let resource = Resource::at(settings.text("resource")).await;
     let steps = settings.number("body_ms").div_ceil(2);
+    let pause = Duration::from_millis(settings.number("pause_ms"));
     println!("ready");
     while !resource.is_over().await {
         let ran = Ran::default();
@@ -72,6 +73,9 @@ pub(crate) async fn count(settings: &Settings) {
                 println!("failed {error:?}");
             }
             Err(error) => panic!("{error:?}"),
+        }
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
         }
     }
     drop(pool);

@@ -57,6 +57,11 @@ const RANKS_AT_MOST: u32 = 100;
 /// How often the pause after split votes is doubled.
 const SPLITS_AT_MOST: u32 = 6;
 
+/// So many attempts may follow hints at once although nothing had changed, since the nodes tell one
+/// after the other; then one within each of these times. Anybody who may publish can give hints.
+const VAIN_AT_ONCE: u32 = 10;
+const VAIN_APART: Duration = Duration::from_millis(100);
+
 /// How often a wait through an outage is mentioned.
 const MENTION_EVERY: Duration = Duration::from_secs(60);
 
@@ -74,6 +79,9 @@ pub(crate) struct Retries {
     endless_since: Option<Moment>,
     /// How often in a row the votes of several nodes were split.
     splits: u32,
+    /// The holder that the nodes named last, and when the attempts that found it would be forgotten
+    /// if none followed.
+    vain: Option<(String, Moment)>,
     jitter: Jitter,
 }
 
@@ -92,6 +100,7 @@ impl Retries {
             outage: None,
             endless_since: None,
             splits: 0,
+            vain: None,
             jitter,
         }
     }
@@ -122,6 +131,21 @@ impl Retries {
         let window = trip * 10 * (1 << self.splits.min(SPLITS_AT_MOST));
         self.splits = self.splits.saturating_add(1);
         self.jitter.up_to(window.min(cap))
+    }
+
+    /// When the next hint of a node may take effect, after an attempt that no quorum granted.
+    pub(crate) fn next_hint(&mut self, answer: &NoQuorum, now: Moment) -> Moment {
+        let holder = &answer.busy.value;
+        let known = self
+            .vain
+            .take_if(|(known, _)| answer.is_held && known == holder);
+        let (holder, since) = known.unwrap_or_else(|| (holder.clone(), now));
+        let forgotten = since.max(now).plus(VAIN_APART);
+        self.vain = answer.is_held.then_some((holder, forgotten));
+        let ahead = now
+            .until(forgotten)
+            .saturating_sub(VAIN_APART * VAIN_AT_ONCE);
+        now.plus(ahead)
     }
 
     /// As [`after_busy`].

@@ -255,10 +255,15 @@ impl QuorumLink {
         time: u64,
     ) -> Result<Acquired, CommandError> {
         let is_open = !open.is_empty();
+        let (nodes, now) = (self.shared.nodes, self.shared.clock.now());
+        let asked = self.voting(now).len();
+        let gave_no_vote = nodes.number() - asked.min(nodes.number()) + against.failed.len();
+        if gave_no_vote > nodes.number() - nodes.quorum() {
+            // Whoever has the other nodes' votes is not the reason.
+            return Err(self.all_failed(&against.failed, is_open));
+        }
         let most = against.busy.into_iter().max_by_key(|(_, it)| it.nodes);
         if let Some((_, holding)) = most {
-            let nodes = self.shared.nodes;
-            let asked = self.voting(self.shared.clock.now()).len();
             let left = holding.left.unwrap_or(Left::For(Duration::ZERO));
             return Ok(Acquired::NoQuorum(Box::new(NoQuorum {
                 busy: Busy {

@@ -21,7 +21,7 @@ use super::link::{Hello, RedisLink};
 use super::native::Native;
 use super::node::{self, Membership};
 use super::plan::Plan;
-use super::push::PushReceiver;
+use super::push::{Grants, PushReceiver};
 use super::target::Outdated;
 use super::{reply, sentinel};
 use crate::backend::command_error::{self, CommandError};
@@ -169,13 +169,18 @@ async fn shake_hands(
     if let Some(limit) = plan.max_in_flight {
         config = config.set_concurrency_limit(limit);
     }
+    let grants = match plan.node {
+        Some(_) => Grants::None,
+        None if plan.durability.is_asked_for() => Grants::NeedAPoll,
+        None => Grants::Count,
+    };
     let push_receiver = PushReceiver::new(
         plan.clock,
         plan.margin,
         channel(plan)?,
         plan.grant_key.clone(),
         plan.listener.get().cloned(),
-        plan.durability.is_asked_for(),
+        grants,
     );
     if protocol.supports_resp3() {
         let push_receiver = push_receiver.clone();

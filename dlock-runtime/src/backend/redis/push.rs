@@ -1,9 +1,9 @@
 //! Receives the pushes of one connection: grants to this connection's waiters, and a node's hints
 //! that a lock is free.
-
 //!
 //! The client library calls it from the task that reads the connection's socket. Anyone who may
-//! `PUBLISH` can write anything here. A message that is not a grant is ignored. If the fleet has a
+//! `PUBLISH` can write anything here. A node grants nothing by a message, and only a node gives hints
+//! that a lock is free; whatever else comes is ignored. If the fleet has a
 //! secret, a grant is believed only with the right MAC; without a secret, if its numbers are
 //! plausible. Any other grant is a hint, which makes the waiter poll. No message is ever shown,
 //! because it holds a token.
@@ -36,6 +36,16 @@ const GRANTED: &str = "1|granted";
 /// The first line of a hint.
 const FREED: &str = "1|freed";
 
+/// What the grants in a connection's messages are worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grants {
+    Count,
+    /// A waiter polls for what it was granted, because only that is confirmed by the witness.
+    NeedAPoll,
+    /// A node of a quorum grants nothing in turn, so that every such message is forged.
+    None,
+}
+
 /// Receives the pushes of one connection.
 #[derive(Debug)]
 pub(super) struct PushReceiver {
@@ -45,8 +55,7 @@ pub(super) struct PushReceiver {
     channel: String,
     grant_key: GrantKey,
     listener: Option<Weak<dyn Listener>>,
-    /// A waiter polls for what it was granted, because only that is confirmed by the witness.
-    has_witness: bool,
+    grants: Grants,
     answered: Mutex<Option<Executed>>,
 }
 
@@ -57,7 +66,7 @@ impl PushReceiver {
         channel: String,
         grant_key: GrantKey,
         listener: Option<Weak<dyn Listener>>,
-        has_witness: bool,
+        grants: Grants,
     ) -> Arc<Self> {
         Arc::new(Self {
             clock,
@@ -65,7 +74,7 @@ impl PushReceiver {
             channel,
             grant_key,
             listener,
-            has_witness,
+            grants,
             answered: Mutex::default(),
         })
     }
@@ -90,10 +99,12 @@ impl PushReceiver {
                 let (Some(message), Some(listener)) = (message, self.listener()) else {
                     return;
                 };
-                if let Some(read) = read(message) {
+                if self.grants == Grants::None {
+                    if let Some(key) = freed(message) {
+                        listener.freed(&key.into());
+                    }
+                } else if let Some(read) = read(message) {
                     self.granted(read, &*listener);
-                } else if let Some(key) = freed(message) {
-                    listener.freed(&key.into());
                 }
             }
             _ => {}
@@ -112,7 +123,7 @@ impl PushReceiver {
         };
         let is_over = since.is_some_and(|since| since.plus(grant.lease) <= received);
         if is_believed && !is_over {
-            listener.granted(grant, since.filter(|_| !self.has_witness));
+            listener.granted(grant, since.filter(|_| self.grants == Grants::Count));
         } else {
             listener.hinted(&grant.key, &grant.value);
         }

@@ -152,10 +152,10 @@ impl LocalQueues {
     }
 
     /// A node says that the lock is free there: whoever waits for it asks for it again. It carries no
-    /// right, so that a false one costs one acquire at most, while none is under way.
+    /// right, and false ones cost few acquires.
     pub(in crate::engine) fn freed(&self, key: &Arc<str>, now: Moment) {
         self.at(&QueueKey::for_all(key.clone()), |it| {
-            it.queue_state.poll_now(now);
+            it.queue_state.freed(now);
         });
     }
 

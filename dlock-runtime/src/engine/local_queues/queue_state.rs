@@ -129,6 +129,10 @@ impl QueueState {
         self.notifies |= self.queue.hint(now);
     }
 
+    pub(in crate::engine) fn freed(&mut self, now: Moment) {
+        self.notifies |= self.queue.freed(now);
+    }
+
     pub(in crate::engine) fn wake_called(&mut self) {
         if let Some(called) = self.queue.called() {
             self.wakes.add(called.waker.clone());
@@ -150,10 +154,10 @@ impl QueueState {
     pub(in crate::engine) fn pause_unless_told(
         &mut self,
         leader_epoch: LeaderEpoch,
-        until: Moment,
+        (until, next_freed): (Moment, Moment),
     ) {
         if leader_epoch == self.leader {
-            self.queue.pause_unless_told(until);
+            self.queue.pause_unless_told(until, next_freed);
         }
     }
 

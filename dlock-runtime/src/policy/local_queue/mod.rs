@@ -54,6 +54,8 @@ pub(crate) struct LocalQueue<W> {
     again: Option<Moment>,
     /// The next hint about our attempt takes effect no earlier.
     next_hint: Moment,
+    /// A node's hint takes effect no earlier.
+    next_freed: Moment,
     /// The next poll is likely to find a grant, so it is sent alone and not batched.
     flushes_early: bool,
     /// The waiter whose turn it is while the lock is granted, and until when it has to claim it.
@@ -111,6 +113,7 @@ impl<W> Default for LocalQueue<W> {
             remote: Remote::vacant(Moment::from_nanos(0)),
             again: None,
             next_hint: Moment::from_nanos(0),
+            next_freed: Moment::from_nanos(0),
             flushes_early: false,
             turn: None,
             unresponsive: BTreeSet::new(),
@@ -294,9 +297,31 @@ impl<W> LocalQueue<W> {
     }
 
     /// The same, unless a message came while the acquire was under way that may be news to it.
-    pub(crate) fn pause_unless_told(&mut self, until: Moment) {
+    /// Nodes' hints take effect no earlier than `next_freed`.
+    pub(crate) fn pause_unless_told(&mut self, until: Moment, next_freed: Moment) {
+        self.next_freed = next_freed;
+        let at_once = Moment::from_nanos(0); // not a hint: the connection ended
         let told = self.again.take();
+        let told = told.map(|it| {
+            if it == at_once {
+                it
+            } else {
+                it.max(next_freed)
+            }
+        });
         self.pause(told.map_or(until, |told| told.min(until)));
+    }
+
+    /// A node says that the lock is free there, so it is asked for again: not for each message, if
+    /// those before were false. Returns whether the leader has something to do.
+    pub(crate) fn freed(&mut self, now: Moment) -> bool {
+        let at = now.max(self.next_freed);
+        match &mut self.remote {
+            Remote::Vacant { not_before } if *not_before > at => *not_before = at,
+            Remote::Acquiring(_) => self.again = Some(self.again.map_or(at, |it| it.min(at))),
+            _ => return false,
+        }
+        true
     }
 
     /// Polls for our attempt now, because a message may have been missed.

@@ -194,6 +194,39 @@ fn hints_cost_ten_polls_a_second_however_many_there_are() {
     assert_eq!(polls, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
 }
 
+/// Nodes tell one after the other; when they told falsely, `next_freed` is later.
+#[test]
+fn a_nodes_hint_counts_at_once_unless_those_before_were_false() {
+    let mut queue = Queue::default();
+    queue.enter("a");
+    queue.pause(at(90));
+    assert!(queue.freed(at(20)));
+    assert_eq!(queue.next(at(20)), Next::Acquire);
+    assert!(!queue.freed(at(20)), "nothing to do for the second one");
+
+    let outvoted_after = |told: &[u64], next_freed| {
+        let (mut queue, _) = acquiring(["a"]);
+        for told in told {
+            queue.freed(at(*told));
+        }
+        assert!(queue.ended(token(1), at(50)));
+        queue.pause_unless_told(at(1000), at(next_freed));
+        queue
+    };
+    assert_eq!(outvoted_after(&[], 0).next(at(50)), Next::Sleep(at(1000)));
+    assert_eq!(outvoted_after(&[40, 45], 0).next(at(50)), Next::Acquire);
+    let mut queue = outvoted_after(&[40, 45], 100);
+    assert_eq!(queue.next(at(50)), Next::Sleep(at(100)));
+    assert!(!queue.freed(at(60)), "no earlier");
+    assert_eq!(queue.next(at(60)), Next::Sleep(at(100)));
+
+    let mut queue = outvoted_after(&[], 100);
+    assert!(queue.freed(at(60)));
+    assert_eq!(queue.next(at(60)), Next::Sleep(at(100)));
+    queue.poll_now(at(60)); // not a hint
+    assert_eq!(queue.next(at(60)), Next::Acquire);
+}
+
 /// A poll costs the server a hundred times what a hint does.
 #[test]
 fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {

@@ -137,20 +137,24 @@ fn a_key_without_a_time_to_live_is_waited_for_a_second_and_no_longer() {
     );
 }
 
-#[test]
-fn a_lock_without_a_quorum_is_asked_for_again_soon_and_a_held_one_later() {
-    let answer = |is_held, rank| NoQuorum {
+fn outvoted_by(holder: &str, is_held: bool, rank: u32) -> NoQuorum {
+    NoQuorum {
         busy: Busy {
             time: 0,
             left: Left::Endless,
-            value: String::new(),
+            value: holder.to_owned(),
         },
         is_held,
         is_open: false,
         rank,
         is_told: true,
         round_trip: ms(1),
-    };
+    }
+}
+
+#[test]
+fn a_lock_without_a_quorum_is_asked_for_again_soon_and_a_held_one_later() {
+    let answer = |is_held, rank| outvoted_by("", is_held, rank);
     let mut retries = Retries::new(Jitter::seeded(7));
     for (splits, most) in [(1, 10), (2, 20), (3, 40), (7, 640), (8, 640), (99, 640)] {
         let mut retries = Retries::new(Jitter::seeded(splits));
@@ -166,4 +170,32 @@ fn a_lock_without_a_quorum_is_asked_for_again_soon_and_a_held_one_later() {
     assert!((ms(525)..ms(577)).contains(&tenth), "{tenth:?}");
     let last = retries.no_quorum(&answer(true, u32::MAX), ms(5000), ms(1000));
     assert!(last <= ms(2101), "{last:?}");
+}
+
+/// Nine nodes tell one after the other, and each may be the first to. A forger is not believed for
+/// long, and forgotten when the lock changes hands.
+#[test]
+fn hints_that_change_nothing_count_ten_times_and_then_ten_times_a_second() {
+    let mut retries = Retries::new(Jitter::seeded(7));
+    let mut told = |holder: &str, is_held, now: u64| {
+        let next = retries.next_hint(&outvoted_by(holder, is_held, 0), at(now));
+        at(now).until(next)
+    };
+    for _ in 0..10 {
+        assert_eq!(told("a", true, 5), ms(0));
+    }
+    assert_eq!(told("a", true, 5), ms(100));
+    assert_eq!(told("a", true, 105), ms(100));
+    assert_eq!(told("a", true, 1105), ms(0), "its own polls cost nothing");
+    for _ in 0..20 {
+        told("a", true, 1105);
+    }
+    assert!(told("a", true, 1105) > ms(100));
+    assert_eq!(told("b", true, 1105), ms(0), "it has changed hands");
+    for _ in 0..20 {
+        assert_eq!(told("b", false, 1105), ms(0), "the votes are split");
+    }
+    for (nth, holder) in ["a", "b"].repeat(20).into_iter().enumerate() {
+        assert_eq!(told(holder, true, 1105), ms(0), "{nth}");
+    }
 }

@@ -11,7 +11,7 @@ use super::lab::Heard;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::redis::grant_key::{GrantKey, Proof};
-use crate::backend::redis::push::PushReceiver;
+use crate::backend::redis::push::{Grants, PushReceiver};
 use crate::policy::commands::PushedGrant;
 use crate::values::config::Secret;
 use crate::values::moment::Moment;
@@ -42,7 +42,7 @@ impl Hearing {
             CHANNEL.to_owned(),
             grant_key.clone(),
             Some(listener),
-            false,
+            Grants::Count,
         );
         Self {
             clock,

@@ -96,11 +96,13 @@ impl Leader {
             endless_or_strange => return self.not_queued(endless_or_strange),
         };
         let cap = self.core.settings().poll_interval(answer.is_told);
+        let now = self.now();
         let pause = self.retries().no_quorum(answer, left, cap);
-        let until = self.now().plus(pause);
+        let next_freed = self.retries().next_hint(answer, now);
         let local_queues = self.core.local_queues();
         local_queues.at(&self.queue_key, |it| {
-            it.queue_state.pause_unless_told(self.epoch, until);
+            let bounds = (now.plus(pause), next_freed);
+            it.queue_state.pause_unless_told(self.epoch, bounds);
         });
     }
 

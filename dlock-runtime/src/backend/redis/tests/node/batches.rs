@@ -116,7 +116,12 @@ async fn a_dead_address_is_passed_over_and_forged_messages_do_no_harm() {
 
     let (_, channel) = two.address().unwrap().split_once(';').unwrap();
     let long = format!("1|freed\n{}", "k".repeat(513));
+    // As plausible as can be: a node grants nothing by a message.
+    let (seconds, micros): (u64, u64) = server.ask(&["TIME"]).await;
+    let time = seconds * 1_000_000 + micros;
+    let granted = format!("1|granted\nlock:k\n{}\n{time}\n{time}\n3000\n", c.value);
     for message in [
+        &*granted,
         "",
         "1|freed",
         "1|freed\n",
