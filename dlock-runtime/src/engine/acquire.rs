@@ -221,14 +221,14 @@ impl Timer {
 pub(super) fn take(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
-    attempt: &Attempt,
+    attempt: Attempt,
     grant: Grant,
     begun: Moment,
 ) -> Option<LockGuard> {
-    let now = core.now();
+    let (now, given_up) = (core.now(), attempt.token);
     let taken = core.local_queues().take(spec, attempt, grant, now);
     if taken.is_none() {
-        core.watchdog().nudge(attempt.token);
+        core.watchdog().nudge(given_up);
     }
     Some(guard_of(core, taken?, (begun, now)))
 }
@@ -319,7 +319,7 @@ async fn past_the_queue(
         let tried = try_once(core, spec).await;
         core.check_process()?; // a forked child may poll what its parent began
         let error = match tried {
-            Ok(Tried::Granted(attempt, grant)) => match take(core, spec, &attempt, grant, begun) {
+            Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant, begun) {
                 Some(guard) => return Ok((guard, grant)),
                 None => CommandError::Unclear(Reason::new(
                     "the lease was over before its grant arrived",

@@ -118,7 +118,7 @@ async fn at_once(
                     None => Grant::at_once(sent.at, sent.command.lease.get(), epoch, time),
                     Some(left) => Grant::in_turn(sent.at, left, epoch, time),
                 };
-                let guard = acquire::take(core, spec, &sent.attempt(), grant, begun);
+                let guard = acquire::take(core, spec, sent.attempt(), grant, begun);
                 guard.map(|guard| (guard, Some(grant)))
             });
             // Take every one before looking at failures: a guard that is dropped gives its lock

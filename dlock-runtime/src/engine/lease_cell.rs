@@ -57,14 +57,14 @@ impl LeaseCell {
     pub(crate) fn new(
         home: Home,
         spec: &Arc<AcquireSpec>,
-        attempt: &Attempt,
+        attempt: Attempt,
         clock: Clock,
         lease: &Lease,
     ) -> Self {
         Self {
             home,
             spec: spec.clone(),
-            attempt: attempt.clone(),
+            attempt,
             clock,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
             at_deadline: AtomicU8::new(number(lease.cause())),

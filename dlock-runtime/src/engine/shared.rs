@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) dead: AtomicBool,
     /// Wakes the watchdog before its planned time.
     pub(super) wake: Notify,
-    /// Notified when a token may have been forgotten; `Watchdog::drained` waits for it.
+    /// Notified when a token may have been forgotten, from when `Watchdog::drained` waits for it.
     pub(super) fewer: Notify,
 }
 
@@ -47,6 +47,8 @@ pub(super) struct State {
     pub(super) planned: Option<Moment>,
     /// When the next stray grant may be cleaned up.
     pub(super) next_stray: Moment,
+    /// Somebody waits, or has waited, until no token is left.
+    pub(super) is_draining: bool,
     /// The pool is gone: the watchdog's thread ends when nothing is left to clean up.
     pub(super) closing: bool,
 }
@@ -117,8 +119,13 @@ impl Shared {
     }
 
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut Tokens) -> T) -> T {
-        let changed = change(&mut self.lock().tokens);
-        self.fewer.notify_waiters();
+        let mut state = self.lock();
+        let changed = change(&mut state.tokens);
+        let is_draining = state.is_draining;
+        drop(state);
+        if is_draining {
+            self.fewer.notify_waiters();
+        }
         changed
     }
 

@@ -49,7 +49,7 @@ fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
         },
     };
     let spec = AcquireSpec::of_test("lock:x", terms);
-    let cell = LeaseCell::new(Home::here(), &spec, &attempt, clock, &lease);
+    let cell = LeaseCell::new(Home::here(), &spec, attempt, clock, &lease);
     Arc::new(cell)
 }
 

@@ -90,6 +90,13 @@ impl Slot {
         state.live.clone()
     }
 
+    /// The same; a broken one stays.
+    pub(super) fn usable(&self) -> Option<Arc<RedisLink>> {
+        let state = self.lock();
+        let live = state.live.as_ref();
+        live.filter(|link| link.connection.is_usable()).cloned()
+    }
+
     fn state(self: &Arc<Self>, plan: &Arc<Plan>, failed_before: Option<u64>) -> SlotState {
         if let Some(link) = self.live() {
             return SlotState::Live(link);

@@ -139,22 +139,29 @@ impl Supervisor {
     /// The current runtime's connection for this key, if it works and the server has answered on it
     /// recently.
     pub(super) fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>> {
-        let (links, link) = self.ready_link(key, now)?;
-        Some(self.speaking(&links, link))
+        self.ready_link(key, now, |links, link| self.speaking(links, link))
     }
 
     /// The same, as a node of a quorum.
     pub(super) fn ready_node(&self, key: &str, now: Moment) -> Option<Arc<dyn Node>> {
         self.plan.node?;
-        let (_, link) = self.ready_link(key, now)?;
-        Some(link)
+        self.ready_link(key, now, |_, link| link as Arc<dyn Node>)
     }
 
-    fn ready_link(&self, key: &str, now: Moment) -> Option<(Arc<Links>, Arc<RedisLink>)> {
+    /// `speaking` runs under the lock, so that no look-up counts an owner of the links.
+    fn ready_link<T>(
+        &self,
+        key: &str,
+        now: Moment,
+        speaking: impl FnOnce(&Links, Arc<RedisLink>) -> T,
+    ) -> Option<T> {
         let here = Handle::try_current().ok()?;
-        let links = self.known(here.id())?;
-        let link = links.slot(key)?.live()?;
-        self.was_heard_lately(&link, now).then_some((links, link))
+        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, links) = find(&runtimes, here.id())?;
+        // A broken link stays where it is: its drop may take a while.
+        let link = links.slot(key)?.usable()?;
+        self.was_heard_lately(&link, now)
+            .then(|| speaking(links, link))
     }
 
     /// The current runtime's connection for this key; connects if necessary.

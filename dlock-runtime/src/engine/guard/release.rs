@@ -165,6 +165,9 @@ impl LockGuard {
     /// Marks the lock as given back; `None` if it was given back before.
     fn leave(&self, checked: Option<Moment>) -> Option<Leaves> {
         let Hold { core, cell, .. } = &self.hold;
+        if cell.is_released() {
+            return None; // each drop after a release comes here, and reads no clock
+        }
         let now = match checked {
             Some(now) => Some(now),
             None if cell.is_inherited() => None,

@@ -80,16 +80,16 @@ impl LocalQueues {
     pub(in crate::engine) fn take(
         &self,
         spec: &Arc<AcquireSpec>,
-        attempt: &Attempt,
+        attempt: Attempt,
         grant: Grant,
         now: Moment,
     ) -> Option<Taken> {
-        let mut state = self.lock();
-        let holder = |lease: &_| self.cell(spec, attempt, lease);
+        let (mut state, token) = (self.lock(), attempt.token);
+        let holder = |attempt, lease: &_| self.cell(spec, attempt, lease);
         let cell = self
             .alone(&mut state)
             .take(attempt, &grant, &spec.terms, now, holder);
-        let begun = (cell.is_some()).then(|| self.shared.begins(&mut state, attempt.token));
+        let begun = (cell.is_some()).then(|| self.shared.begins(&mut state, token));
         drop(state);
         if let Some(begun) = begun {
             self.shared.begun(begun);

@@ -201,10 +201,10 @@ impl LocalQueues {
             return (PollResult::SentAway(error), None);
         }
         it.queue_state.notifies |= it.queue_state.queue.responds(waiter_id);
-        let holder = |attempt: &Attempt, lease: &_| self.cell(spec, attempt, lease);
+        let holder = |attempt: Attempt, lease: &_| self.cell(spec, attempt, lease);
         let checked = it.client().check(waiter_id, now, &spec.terms, holder);
         let mut unowned = match checked {
-            Checked::Yours(attempt, grant, cell) => {
+            Checked::Yours(grant, cell) => {
                 if spec.terms.bounds.min_hold.is_some() {
                     it.queue_state.queue.end_chain(); // it is not handed on
                 } else {
@@ -214,7 +214,7 @@ impl LocalQueues {
                 // grant that was pushed.
                 it.queue_state.notifies |=
                     grant.chain.index == 0 || !it.queue_state.queue.may_be_handed_on(now);
-                it.begins = Some(attempt.token);
+                it.begins = Some(cell.token());
                 return (PollResult::Yours(Taken { grant, cell }), None);
             }
             Checked::TooLate { unowned, left } => {
@@ -293,7 +293,7 @@ impl LocalQueues {
     }
 
     /// The cell that tells the attempt's holder about its lease.
-    fn cell(&self, spec: &Arc<AcquireSpec>, attempt: &Attempt, lease: &Lease) -> Arc<LeaseCell> {
+    fn cell(&self, spec: &Arc<AcquireSpec>, attempt: Attempt, lease: &Lease) -> Arc<LeaseCell> {
         let Shared { home, clock, .. } = *self.shared;
         Arc::new(LeaseCell::new(home, spec, attempt, clock, lease))
     }

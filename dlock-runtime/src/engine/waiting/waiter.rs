@@ -44,7 +44,7 @@ impl<'a> Waiter<'a> {
         now: Moment,
         waker: &Waker,
     ) -> Self {
-        let leader = |epoch| Leader::new(core.clone(), spec.queue_key.clone(), epoch);
+        let leader = |epoch| Leader::new(core.clone(), spec.clone(), epoch);
         let mut own = None;
         let Joined {
             waiter_id,
@@ -53,7 +53,7 @@ impl<'a> Waiter<'a> {
         } = core
             .local_queues()
             .enter(spec.clone(), now, waker, |leader_epoch| {
-                let acquire = FirstAcquire::new(leader(leader_epoch), spec.clone(), now, runtime);
+                let acquire = FirstAcquire::new(leader(leader_epoch), now, runtime);
                 own.insert(acquire).clone()
             });
         if let Some(leader_epoch) = leader_epoch {
@@ -120,7 +120,7 @@ impl<'a> Waiter<'a> {
         now: Moment,
         mut leader: Option<Leader>,
     ) -> Poll<Result<Option<Taken>, LockError>> {
-        let (core, queue_key) = (self.core, &self.spec.queue_key);
+        let core = self.core;
         let answered = leader.as_mut().map(Leader::answered);
         let (poll_result, side_effects) =
             (core.local_queues()).check(self.spec, self.id, now, cx.waker(), answered);
@@ -137,7 +137,7 @@ impl<'a> Waiter<'a> {
             PollResult::Lead(leader_epoch) => {
                 let here = Handle::try_current();
                 let here = here.as_ref().unwrap_or(self.runtime);
-                Leader::new(core.clone(), queue_key.clone(), leader_epoch).go_on(here);
+                Leader::new(core.clone(), self.spec.clone(), leader_epoch).go_on(here);
                 Poll::Pending
             }
             PollResult::Yours(taken) => {

@@ -128,7 +128,9 @@ impl Watchdog {
     /// The release was answered.
     pub(crate) fn released(&self, cell: &LeaseCell) {
         self.shared().update(|tokens| tokens.released(cell.token()));
-        cell.notify();
+        if self.kind == WatchdogKind::Caller {
+            cell.notify(); // ends its task; nobody else waits for this
+        }
     }
 
     /// No holder is left to release the lock: cleans up after the token.
@@ -182,6 +184,7 @@ impl Watchdog {
     pub(crate) async fn drained(&self) {
         loop {
             let fewer = self.shared().fewer.notified();
+            self.shared().lock().is_draining = true;
             if self.census() == Census::default() {
                 return;
             }

@@ -117,23 +117,24 @@ impl<W, H: Clone> Client<'_, W, H> {
     /// the token is cleaned up.
     pub(crate) fn take(
         &mut self,
-        attempt: &Attempt,
+        attempt: Attempt,
         grant: &Grant,
         terms: &Terms,
         now: Moment,
-        holder: impl FnOnce(&Lease) -> H,
+        holder: impl FnOnce(Attempt, &Lease) -> H,
     ) -> Option<H> {
+        let token = attempt.token;
         let began = grant.chain.since.unwrap_or(grant.since);
         let lease = Lease::handed_on(grant.since, grant.lease, began, terms);
         if now >= lease.deadline() {
             if let Some(queue) = &mut self.queue {
-                queue.left(attempt.token, now);
+                queue.left(token, now);
             }
-            self.clean_up(attempt, now);
+            self.clean_up(&attempt, now);
             return None;
         }
-        let holder = holder(&lease);
-        self.tokens.granted(attempt.token, lease, holder.clone());
+        let holder = holder(attempt, &lease);
+        self.tokens.granted(token, lease, holder.clone());
         Some(holder)
     }
 

@@ -14,7 +14,7 @@ pub(crate) enum Checked<H> {
     /// It is not this waiter's turn.
     Wait,
     /// The waiter holds the lock, and has left the queue.
-    Yours(Attempt, Grant, H),
+    Yours(Grant, H),
     /// It was this waiter's turn, but the lease was over or would be: the token is being cleaned
     /// up. `left`: it was over by the waiter's own ttl only, so the waiter has left the queue and
     /// may enter it again, behind the others.
@@ -29,7 +29,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         waiter_id: WaiterId,
         now: Moment,
         terms: &Terms,
-        holder: impl FnOnce(&Attempt, &Lease) -> H,
+        holder: impl FnOnce(Attempt, &Lease) -> H,
     ) -> Checked<H> {
         let Some(queue) = &mut self.queue else {
             return Checked::Wait;
@@ -41,11 +41,11 @@ impl<W, H: Clone> Client<'_, W, H> {
                 left: false,
             },
             Check::Yours(attempt, grant) => {
-                let holder = |lease: &Lease| holder(&attempt, lease);
-                match self.take(&attempt, &grant, terms, now, holder) {
-                    Some(holder) => Checked::Yours(attempt, grant, holder),
+                let token = attempt.token;
+                match self.take(attempt, &grant, terms, now, holder) {
+                    Some(holder) => Checked::Yours(grant, holder),
                     None => Checked::TooLate {
-                        unowned: attempt.token,
+                        unowned: token,
                         left: true,
                     },
                 }

@@ -148,16 +148,23 @@ impl<H: Clone> Tokens<H> {
     /// The holder gives the lock back; returns who sends the release.
     pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
         let by = self.entries.change(token, |entry| {
-            let State::Holding { lease, holder } = &entry.state else {
-                return ReleaseBy::Nobody;
-            };
-            if lease.is_renewing() {
-                return ReleaseBy::Host;
-            }
-            let (longest, holder) = (lease.longest(), holder.clone());
-            entry.enter(Moment::NEVER, State::Releasing { longest, holder });
-            ReleaseBy::Caller {
-                keep_until: entry.keep_until,
+            match std::mem::replace(&mut entry.state, State::Waiting) {
+                State::Holding { lease, holder } if !lease.is_renewing() => {
+                    let longest = lease.longest();
+                    entry.enter(Moment::NEVER, State::Releasing { longest, holder });
+                    ReleaseBy::Caller {
+                        keep_until: entry.keep_until,
+                    }
+                }
+                kept => {
+                    let is_held = matches!(kept, State::Holding { .. });
+                    entry.state = kept;
+                    if is_held {
+                        ReleaseBy::Host
+                    } else {
+                        ReleaseBy::Nobody
+                    }
+                }
             }
         });
         let by = by.unwrap_or(ReleaseBy::Nobody);

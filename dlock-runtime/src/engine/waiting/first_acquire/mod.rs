@@ -15,7 +15,6 @@ use tokio::runtime::Handle;
 
 use super::leader::Leader;
 use crate::engine::local_queues::FirstAttempt;
-use crate::engine::spec::AcquireSpec;
 use crate::values::moment::Moment;
 
 type Acquire = Pin<Box<dyn Future<Output = Leader> + Send>>;
@@ -29,23 +28,19 @@ pub(super) struct FirstAcquire {
 enum Slot {
     /// With the waker of its last poll.
     Rests(Acquire, Option<Waker>),
+    /// Or has ended while it was polled.
     IsPolled,
     /// It is being polled, and then moves to a task of its own.
     Moves,
-    /// It has ended, has moved to a task of its own, or was given up.
+    /// It has moved to a task of its own, or was given up.
     Gone,
 }
 
 impl FirstAcquire {
-    /// For the waiter with this spec.
-    pub(super) fn new(
-        leader: Leader,
-        spec: Arc<AcquireSpec>,
-        now: Moment,
-        runtime: &Handle,
-    ) -> Arc<Self> {
+    /// For the waiter that made this leader.
+    pub(super) fn new(leader: Leader, now: Moment, runtime: &Handle) -> Arc<Self> {
         Arc::new(Self {
-            slot: Mutex::new(Slot::Rests(Box::pin(leader.first(spec, now)), None)),
+            slot: Mutex::new(Slot::Rests(Box::pin(leader.first(now)), None)),
             runtime: runtime.clone(),
         })
     }
@@ -57,7 +52,6 @@ impl FirstAcquire {
             return Poll::Ready(None);
         };
         if let Poll::Ready(leader) = acquire.as_mut().poll(cx) {
-            *self.slot() = Slot::Gone;
             return Poll::Ready(Some(leader));
         }
         let known = waker.filter(|it| it.will_wake(cx.waker()));

@@ -34,7 +34,7 @@ async fn polled_once(joins: Joins) -> (Arc<FirstAcquire>, Poll<bool>, Arc<Notify
             if joins == Joins::WhileItIsPolled {
                 by_itself.get().unwrap().spawn();
             }
-            leader = Some(Leader::new(core.clone(), spec.queue_key.clone(), 1));
+            leader = Some(Leader::new(core.clone(), spec.clone(), 1));
             return Poll::Pending;
         }
         ends.notify_one();

@@ -23,8 +23,12 @@ impl Leader {
     /// The server granted the lock to this process.
     pub(super) fn granted_to_leader(&mut self, token: Token, grant: Grant) {
         self.succeeded();
-        let settled =
-            (self.core.local_queues()).granted_to_leader(&self.queue_key, token, grant, self.now());
+        let settled = (self.core.local_queues()).granted_to_leader(
+            self.queue_key(),
+            token,
+            grant,
+            self.now(),
+        );
         self.core.see_to(settled.unowned());
     }
 
@@ -49,11 +53,11 @@ impl Leader {
             Reading::Holder(holder) => holder.to_string(),
             Reading::UnknownLayout => "a program with another version of dlock".to_owned(),
         };
-        observe::queued(self.queue_key.key(), holder);
+        observe::queued(self.queue_key().key(), holder);
         if self.core.settings().observing.slow_acquire.is_some() {
             let holder = Some(holder());
             let queues = self.core.local_queues();
-            queues.at(&self.queue_key, |it| it.queue_state.holder = holder);
+            queues.at(self.queue_key(), |it| it.queue_state.holder = holder);
         }
     }
 
@@ -61,7 +65,7 @@ impl Leader {
         let now = self.now();
         let next = now.plus(pause);
         let local_queues = self.core.local_queues();
-        let settled = local_queues.at(&self.queue_key, |it| it.client().queued(token, next, now));
+        let settled = local_queues.at(self.queue_key(), |it| it.client().queued(token, next, now));
         self.core.see_to(settled.and_then(Settled::unowned));
     }
 
@@ -100,7 +104,7 @@ impl Leader {
         let pause = self.retries().no_quorum(answer, left, cap);
         let next_freed = self.retries().next_hint(answer, now);
         let local_queues = self.core.local_queues();
-        local_queues.at(&self.queue_key, |it| {
+        local_queues.at(self.queue_key(), |it| {
             let bounds = (now.plus(pause), next_freed);
             it.queue_state.pause_unless_told(self.epoch, bounds);
         });
@@ -140,14 +144,14 @@ impl Leader {
 
     fn mention(&self, pause: Pause, error: &CommandError) {
         if let Some(lasted) = pause.mention {
-            observe::waiting_through_outage(self.queue_key.key(), lasted, error);
+            observe::waiting_through_outage(self.queue_key().key(), lasted, error);
         }
     }
 
     pub(super) fn pause(&self, pause: Duration) {
         let until = self.now().plus(pause);
         let local_queues = self.core.local_queues();
-        local_queues.at(&self.queue_key, |it| {
+        local_queues.at(self.queue_key(), |it| {
             it.queue_state.pause(self.epoch, until);
         });
     }
@@ -155,7 +159,7 @@ impl Leader {
     pub(super) fn send_away(&self, error: CommandError) {
         let local_queues = self.core.local_queues();
         let now = self.now();
-        let unowned = local_queues.at(&self.queue_key, |it| {
+        let unowned = local_queues.at(self.queue_key(), |it| {
             if it.queue_state.leader != self.epoch {
                 return None; // a stale leader's failure need not be the current leader's
             }

@@ -42,7 +42,8 @@ static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
 pub(super) struct Leader {
     core: Arc<Core>,
-    queue_key: QueueKey,
+    /// The request of the waiter that made it leader; it says which queue is led.
+    spec: Arc<AcquireSpec>,
     epoch: LeaderEpoch,
     /// The first acquire's grant, until the waiter that sent it reads it.
     granted: Option<(Token, Grant)>,
@@ -54,10 +55,10 @@ pub(super) struct Leader {
 
 impl Leader {
     /// Only for the caller that was given this leader epoch.
-    pub(super) fn new(core: Arc<Core>, queue_key: QueueKey, leader_epoch: LeaderEpoch) -> Self {
+    pub(super) fn new(core: Arc<Core>, spec: Arc<AcquireSpec>, leader_epoch: LeaderEpoch) -> Self {
         Self {
             core,
-            queue_key,
+            spec,
             epoch: leader_epoch,
             granted: None,
             dismissed: false,
@@ -65,21 +66,21 @@ impl Leader {
         }
     }
 
-    /// Sends the first acquire, for the waiter with this spec. [`answered`](Self::answered) reads
-    /// its grant.
+    /// Sends the first acquire, for the waiter that made it leader. [`answered`](Self::answered)
+    /// reads its grant.
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` holds its arguments twice, and every lock boxes this future"
     )]
-    pub(super) fn first(
-        mut self,
-        spec: Arc<AcquireSpec>,
-        now: Moment,
-    ) -> impl Future<Output = Self> + Send {
+    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = Self> + Send {
         async move {
-            self.granted = self.acquire(&spec, now).await;
+            self.granted = self.acquire(None, now).await;
             self
         }
+    }
+
+    fn queue_key(&self) -> &QueueKey {
+        &self.spec.queue_key
     }
 
     fn retries(&mut self) -> &mut Retries {
@@ -118,7 +119,7 @@ impl Leader {
             self.granted_to_leader(token, grant); // no waiter has read it
         }
         let local_queues = self.core.local_queues();
-        let rests = local_queues.at(&self.queue_key, |it| it.queue_state.rests(self.epoch));
+        let rests = local_queues.at(self.queue_key(), |it| it.queue_state.rests(self.epoch));
         self.dismissed |= rests.unwrap_or(true);
         if !self.dismissed {
             runtime.spawn(self.run());
@@ -131,7 +132,7 @@ impl Leader {
             let (next, first) = self.next(now);
             match (next, first) {
                 (Next::Acquire, Some(spec)) => {
-                    if let Some((token, grant)) = self.acquire(&spec, now).await {
+                    if let Some((token, grant)) = self.acquire(Some(&spec), now).await {
                         self.granted_to_leader(token, grant);
                     }
                 }
@@ -147,7 +148,7 @@ impl Leader {
 
     /// What to do next; for an acquire also the waiter's request.
     fn next(&mut self, now: Moment) -> (Next, Option<Arc<AcquireSpec>>) {
-        let next = self.core.local_queues().at(&self.queue_key, |it| {
+        let next = self.core.local_queues().at(self.queue_key(), |it| {
             let next = it.next(self.epoch, now);
             let acquires = next == Next::Acquire;
             let first = it.queue_state.queue.first().filter(|_| acquires);
@@ -166,7 +167,7 @@ impl Leader {
         let notify = self
             .core
             .local_queues()
-            .at(&self.queue_key, |it| it.queue_state.notify())
+            .at(self.queue_key(), |it| it.queue_state.notify())
             .unwrap_or_default();
         let pause = self.now().until(until).min(CHECK_AT_LEAST_EVERY);
         let notified = tokio::time::timeout(pause, notify.notified()).await;
@@ -196,8 +197,9 @@ async fn let_others_go_first() {
 
 /// The two commands, acquire and poll.
 impl Leader {
-    /// Sends an acquire; returns what was granted.
-    async fn acquire(&mut self, spec: &AcquireSpec, now: Moment) -> Option<(Token, Grant)> {
+    /// Sends an acquire; returns what was granted. `spec`: for this waiter; `None`: for the one that
+    /// made it leader.
+    async fn acquire(&mut self, spec: Option<&AcquireSpec>, now: Moment) -> Option<(Token, Grant)> {
         let asked = self.try_acquire(spec, now).await;
         asked.unwrap_or_else(|error| {
             self.failed(error);
@@ -207,10 +209,11 @@ impl Leader {
 
     async fn try_acquire(
         &mut self,
-        spec: &AcquireSpec,
+        spec: Option<&AcquireSpec>,
         now: Moment,
     ) -> Result<Option<(Token, Grant)>, CommandError> {
-        let (core, queue_key) = (&self.core, &self.queue_key);
+        let (core, queue_key) = (&self.core, &self.spec.queue_key);
+        let spec = spec.unwrap_or(&self.spec);
         let settings = core.settings();
         let (link, now) = core
             .backend()
@@ -274,13 +277,14 @@ impl Leader {
     async fn poll(&mut self, attempt: Attempt) {
         let (core, token) = (self.core.clone(), attempt.token);
         let within = core.settings().command_timeout.min(POLL_AT_MOST);
-        let link = match core.backend().link(self.queue_key.key(), within).await {
+        let link = match core.backend().link(self.queue_key().key(), within).await {
             Ok(link) => link,
             Err(error) => return self.poll_failed(token, error),
         };
         let local_queues = core.local_queues();
-        let is_flushed_early =
-            local_queues.at(&self.queue_key, |it| it.queue_state.queue.polls_by_itself());
+        let is_flushed_early = local_queues.at(self.queue_key(), |it| {
+            it.queue_state.queue.polls_by_itself()
+        });
         let answer = if is_flushed_early.unwrap_or_default() {
             Ok(None)
         } else {
@@ -304,13 +308,14 @@ impl Leader {
                 if !answers_at(&attempt, &*link) || busy.left == Left::Endless =>
             {
                 let now = self.now();
-                let unowned =
-                    local_queues.at(&self.queue_key, |it| it.client().unreachable(&attempt, now));
+                let unowned = local_queues.at(self.queue_key(), |it| {
+                    it.client().unreachable(&attempt, now)
+                });
                 self.core.see_to(unowned.flatten());
             }
             Ok(Polled::Queued(busy)) => self.queued(token, &busy, &*link),
             Ok(Polled::Gone { .. }) => {
-                local_queues.nothing_there(Some(&self.queue_key), token, self.now());
+                local_queues.nothing_there(Some(self.queue_key()), token, self.now());
             }
             Err(error) => self.poll_failed(token, error),
         }
@@ -333,7 +338,7 @@ impl Drop for Leader {
         }
         if !self.dismissed {
             let leader_epoch = self.epoch;
-            self.core.local_queues().at(&self.queue_key, |it| {
+            self.core.local_queues().at(self.queue_key(), |it| {
                 it.queue_state.leader_gone(leader_epoch);
             });
         }

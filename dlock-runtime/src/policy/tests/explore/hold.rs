@@ -26,7 +26,8 @@ impl Process {
         if turn.run.is(Mutant::HandedOnAfresh) {
             return self.look_in_two_steps(turn, who, waiter_id);
         }
-        let token = |attempt: &Attempt, _: &Lease| attempt.token;
+        let mut own = None;
+        let token = |attempt: Attempt, _: &Lease| own.insert(attempt).token;
         match self.client(turn).check(waiter_id, now, &terms, token) {
             Checked::Wait => {
                 if self.queue.become_leader() {
@@ -41,7 +42,8 @@ impl Process {
                 }
                 self.queue.become_leader();
             }
-            Checked::Yours(attempt, grant, _) => {
+            Checked::Yours(grant, _) => {
+                let attempt = own.expect("it made the handle");
                 let body = self.body_under(turn, attempt, &grant);
                 self.begins(turn, who, body, grant);
             }
@@ -91,7 +93,7 @@ impl Process {
         let (now, terms, token) = (turn.now(), self.terms(turn, who), attempt.token);
         let mut client = self.client(turn);
         if client
-            .take(&attempt, &grant, &terms, now, |_| token)
+            .take(attempt.clone(), &grant, &terms, now, |_, _| token)
             .is_none()
         {
             turn.seen.saw(Witness::StaleGrant);
