@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Server;
 use super::locks::{Held, Lock};
+use super::set::Meta;
 use crate::values::entry;
 
 impl Server {
@@ -28,11 +29,37 @@ impl Server {
         }
     }
 
-    /// The value at a key, lapsed or not; `None` also for a set.
-    pub(crate) fn stored_value(&self, key: &str) -> Option<&str> {
+    /// Each entry at a key and its end, lapsed or not; an endless one is not told.
+    pub(crate) fn each_entry(&self, key: &str, mut tell: impl FnMut(&str, u64)) {
+        match self.locks.stored(key) {
+            None => {}
+            Some(Lock::One(held)) => {
+                if let Some(end) = held.expires {
+                    tell(&held.value, end);
+                }
+            }
+            Some(Lock::Many(set)) => {
+                for (entry, end) in set.by_end() {
+                    tell(&entry, end);
+                }
+            }
+        }
+    }
+
+    /// The epoch of an owner's hold, lapsed or not.
+    pub(crate) fn stored_epoch(&self, key: &str) -> Option<u64> {
         match self.locks.stored(key)? {
-            Lock::One(held) => Some(&held.value),
-            Lock::Many(_) => None,
+            Lock::One(_) => None,
+            Lock::Many(set) => set.meta.epoch(),
+        }
+    }
+
+    /// Gives an owner's hold another epoch, even a lower one.
+    pub(crate) fn set_epoch_of_hold(&mut self, key: &str, to: u64, time: u64) {
+        if let Some(set) = self.locks.set(key, time)
+            && let Meta::Owner { epoch, .. } = &mut set.meta
+        {
+            *epoch = to;
         }
     }
 

@@ -5,12 +5,13 @@ use std::rc::Rc;
 
 use super::client::{Answer, Cancelling, Client, Current, Hold, Message, Phase, Round, Way, What};
 use super::judge;
+use super::kinds::Highest;
 use super::mutants::Mutant;
 use super::nodes::Nobody;
 use super::run::{Fault, Proposals, Run, TICK_MICROS};
 use super::seen::{Seen, Witness};
 use super::step::{Outcome, Step};
-use super::world::{Fence, World};
+use super::world::{KEY, World};
 use crate::policy::lease::{Due, Lease};
 use crate::policy::local_queue::{Attempt, Check, Grant, LocalQueue, WaiterId};
 use crate::policy::quorum::clocks;
@@ -21,13 +22,13 @@ use crate::policy::quorum::tally::{Tally, Verdict};
 use crate::values::token::Token;
 
 /// One step of one client.
-struct Turn<'a> {
-    run: &'a Run,
-    world: &'a mut World,
-    seen: &'a mut Seen,
+pub(super) struct Turn<'a> {
+    pub(super) run: &'a Run,
+    pub(super) world: &'a mut World,
+    pub(super) seen: &'a mut Seen,
     wrong: Option<&'static str>,
     /// What was read led to something.
-    is_decided: bool,
+    pub(super) is_decided: bool,
 }
 
 impl World {
@@ -53,6 +54,7 @@ impl World {
             Step::End(_) => it.body_ends(&mut turn),
             Step::Next(_) => it.next_begins(&mut turn),
             Step::Renew(_) => it.renews(&turn),
+            Step::Downgrade(_) => it.downgrades(&turn),
             Step::Cancel(_, index, node) => it.cancels(&mut turn, index.into(), node),
             Step::Die(_) => it.dies(&mut turn),
             _ => unreachable!("not a step of a client"),
@@ -117,7 +119,7 @@ impl Client {
         }
     }
 
-    fn send(&mut self, turn: &Turn<'_>, node: NodeId, what: What) {
+    pub(super) fn send(&mut self, turn: &Turn<'_>, node: NodeId, what: What) {
         let Some(current) = &self.current else {
             return;
         };
@@ -157,10 +159,14 @@ impl Client {
                     self.elects(turn, |it| it.adopted(node, epoch, answer));
                 }
             }
-            (What::Renew { .. }, Way::Back(Answer::Renewed(yes))) => {
+            (What::Renew { .. }, Way::Back(Answer::Ours(yes))) => {
                 self.counts(turn, message.node, Some(yes));
             }
             (What::Renew { .. }, Way::Cut) => self.counts(turn, message.node, None),
+            (What::Downgrade { .. }, Way::Back(Answer::Ours(yes))) => {
+                self.counts_downgrade(turn, message.node, Some(yes));
+            }
+            (What::Downgrade { .. }, Way::Cut) => self.counts_downgrade(turn, message.node, None),
             (What::Adopt { counts_for, .. }, Way::Cut) if counts_for.is_some() => {}
             (What::Ballot { .. } | What::Adopt { .. }, Way::Cut) => {
                 self.elects(turn, |it| it.failed(message.node, true));
@@ -286,7 +292,8 @@ impl Client {
                 return self.stops(turn);
             }
         }
-        let above = std::mem::take(&mut current.above);
+        let above = current.above;
+        current.above = Highest::default();
         let fence = (epoch, 0);
         current.phase = Phase::Holding(Hold {
             lease,
@@ -294,10 +301,13 @@ impl Client {
             has_body: true,
             rounds: 0,
             round: None,
+            reads: false,
+            is_downgraded: false,
+            downgrade: None,
             queue,
         });
         self.seen_epoch = 0;
-        begins(turn, fence, above);
+        self.begins(turn, &above);
     }
 
     fn gives_up_waiting(&mut self, turn: &mut Turn<'_>) {
@@ -310,7 +320,7 @@ impl Client {
     }
 
     /// Whatever may be left of the token is cancelled.
-    fn stops(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn stops(&mut self, turn: &mut Turn<'_>) {
         let Some(current) = self.current.take() else {
             return;
         };
@@ -333,8 +343,14 @@ impl Client {
         let (token, time) = (it.token, turn.world.time(node));
         let claim = turn.world.claim((self.at, token)).clone();
         let stamp = self.offsets[node.index()].stamp(it.bound);
+        let whose = (self.at, token);
+        let others = judge::others(turn.world, node, whose);
         let server = &mut turn.world.node_mut(node).server;
         let answer = server.take_back_vote(&claim, (0, stamp), time, &mut Nobody);
+        if answer.found && turn.run.is(Mutant::ReleasesTheSet) {
+            server.remove(KEY);
+        }
+        turn.wrong = judge::judge_command(turn.run, turn.world, node, (whose, &others));
         self.offsets[node.index()].heard(answer.time, turn.world.now());
         if !answer.conclusive && !turn.run.is(Mutant::CancelOnce) {
             return;
@@ -468,13 +484,21 @@ impl Client {
             hold.fence = before;
         }
         hold.has_body = true;
-        let fence = hold.fence;
-        begins(turn, fence, before);
+        let role = turn.run.role(self.at);
+        self.begins(turn, &Highest::of(role, before));
     }
-}
 
-/// A body begins: its fence is judged.
-fn begins(turn: &mut Turn<'_>, fence: Fence, above: Fence) {
-    turn.wrong = judge::judge_fence(turn.run, fence, above, turn.world.highest);
-    turn.world.highest = turn.world.highest.max(fence);
+    /// A body begins: its fence is judged.
+    fn begins(&self, turn: &mut Turn<'_>, above: &Highest) {
+        let Some(fence) = self.hold().map(|it| it.fence) else {
+            return;
+        };
+        let (run, highest) = (turn.run, &turn.world.highest);
+        turn.wrong = judge::judge_fence(run, self.at, fence, (above, highest));
+        let has_one = judge::has_one_fence(run, turn.world, self, turn.seen);
+        if turn.wrong.is_none() && !has_one && run.judges("S8one") {
+            turn.wrong = Some("S8one");
+        }
+        turn.world.highest.began(run.role(self.at), fence);
+    }
 }

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher as _};
 use std::time::Duration;
 
 use super::fingerprint::Print;
+use super::kinds::Highest;
 use super::world::{Fence, World, name};
 use crate::policy::lease::Lease;
 use crate::policy::local_queue::LocalQueue;
@@ -39,8 +40,8 @@ pub(super) struct Current {
     pub(super) sent: Moment,
     /// Until when its ballots may be executed, by the client's clock.
     pub(super) bound: u64,
-    /// The highest fence of a body that had begun when its ballots were sent.
-    pub(super) above: Fence,
+    /// The highest fences of bodies that had begun when its ballots were sent.
+    pub(super) above: Highest,
     pub(super) election: Election,
     pub(super) phase: Phase,
 }
@@ -60,10 +61,15 @@ pub(super) struct Hold {
     /// How many rounds of renewal were sent.
     pub(super) rounds: u8,
     pub(super) round: Option<Round>,
+    /// It asked to become a reader, and counts as one.
+    pub(super) reads: bool,
+    /// Most nodes have said that it is one.
+    pub(super) is_downgraded: bool,
+    pub(super) downgrade: Option<Round>,
     pub(super) queue: Option<LocalQueue<u16>>,
 }
 
-/// The last round of renewal, while it is undecided.
+/// The last round of renewal, or of a downgrade, while it is undecided.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub(super) sent: Moment,
@@ -103,6 +109,10 @@ pub(super) enum What {
     Renew {
         round: u8,
     },
+    /// For the rest of the lease.
+    Downgrade {
+        ticks: u32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -119,7 +129,8 @@ pub(super) enum Way {
 pub(super) enum Answer {
     Vote(Vote),
     Adopted(Adopted),
-    Renewed(bool),
+    /// To a renewal or a downgrade.
+    Ours(bool),
 }
 
 impl Client {
@@ -182,6 +193,7 @@ impl Client {
             (Phase::Holding(hold), What::Renew { round }) => {
                 hold.round.is_some() && hold.rounds == *round
             }
+            (Phase::Holding(hold), What::Downgrade { .. }) => hold.downgrade.is_some(),
             _ => false,
         };
         self.is_alive && message.token == current.token && is_awaited
@@ -204,9 +216,12 @@ impl Client {
                 Phase::Voting { .. } => current.election.known_of(node).hash(print),
                 Phase::Holding(hold) => {
                     current.election.open().contains(node).hash(print);
-                    let round = hold.round.iter().flat_map(|round| &round.counted);
-                    let counted = round.filter(|(at, _)| *at == node);
-                    counted.for_each(|(_, answer)| answer.hash(print));
+                    for round in [&hold.round, &hold.downgrade] {
+                        let counted = round.iter().flat_map(|round| &round.counted);
+                        let counted = counted.filter(|(at, _)| *at == node);
+                        counted.for_each(|(_, answer)| (true, answer).hash(print));
+                        false.hash(print);
+                    }
                 }
             }
         }
@@ -239,6 +254,7 @@ impl Client {
                 (&hold.lease, hold.fence, hold.has_body, hold.rounds).hash(print);
                 hold.queue.hash(print);
                 hold.round.as_ref().map(|it| it.sent).hash(print);
+                (hold.reads, hold.is_downgraded, hold.downgrade.is_some()).hash(print);
             }
         }
     }
@@ -254,7 +270,11 @@ impl Client {
                 }
                 Phase::Holding(hold) => {
                     let left = now.until(hold.lease.deadline()).as_secs_f32();
-                    let body = if hold.has_body { "body of" } else { "between" };
+                    let body = match (hold.has_body, hold.reads) {
+                        (true, false) => "body of",
+                        (true, true) => "reading body of",
+                        (false, _) => "between",
+                    };
                     let _ = write!(
                         told,
                         "{body} {}.{token} {:?} for {left:.1}",

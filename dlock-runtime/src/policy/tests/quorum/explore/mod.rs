@@ -4,8 +4,9 @@
 //!
 //! Time is asynchronous: a command is executed, and an answer read, at any later time, out of order
 //! or never. Read `run` (the bounds), `world`, `client` (the state), `step` (what can happen), `nodes`
-//! and `acts` (how), `judge` (what must hold), `search`. `runs`, `large_runs` and `variants` are the
-//! tests, `mutants` the known-bad variants, and `simulate` walks at random where no search reaches.
+//! `acts` and `downgrade` (how), `kinds` (who excludes whom), `judge` (what must hold), `search`.
+//! `runs`, `kind_runs`, `large_runs`, `variants` and `kind_variants` are the tests, `mutants` the
+//! known-bad variants, and `simulate` walks at random where no search reaches.
 //! Never in this folder: a second version of a protocol rule; the shipped code decides.
 
 #![allow(
@@ -16,8 +17,12 @@
 
 mod acts;
 mod client;
+mod downgrade;
 mod fingerprint;
 mod judge;
+mod kind_runs;
+mod kind_variants;
+mod kinds;
 mod large_runs;
 mod mutants;
 mod nodes;

@@ -33,6 +33,20 @@ pub(super) enum Mutant {
     HandedOnAfresh,
     /// A handed-on lock has the fence of the grant.
     FenceOfTheGrant,
+    /// A renewal of one entry prolongs all.
+    RenewsTheSet,
+    /// A release takes all entries away.
+    ReleasesTheSet,
+    /// A node admits a reader beside a writer.
+    ReaderBesideWriter,
+    /// A node admits whoever asks beside an owner's entry.
+    AnyoneBesideOwner,
+    /// An adopted number does not become the epoch of the owner's hold.
+    HoldKeepsItsEpoch,
+    /// One node's yes confirms a downgrade.
+    DowngradeAtOneNode,
+    /// A writer counts as one until its downgrade is confirmed.
+    WritesUntilAnswered,
     /// A lock is handed on although it was renewed. Not bad: see `handing_on`.
     HandsOnRenewed,
 }

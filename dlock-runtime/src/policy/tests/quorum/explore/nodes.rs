@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::client::{Answer, Client, Message, Way, What};
 use super::judge;
 use super::mutants::Mutant;
-use super::run::{Fault, Proposals, Run, TICK_MICROS};
+use super::run::{Fault, Proposals, Run, TICK, TICK_MICROS};
 use super::seen::{Seen, Witness};
 use super::step::Data;
 use super::world::{KEY, World, other_claim};
@@ -13,6 +13,8 @@ use crate::policy::commands::{Busy, Claim, Left, PushedGrant, Renewal, Renewed};
 use crate::policy::quorum::commands::{Adopted, Ballot, Outvoted, Vote};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::policy::server::{Publish, Reached, Server};
+use crate::values::entry::{self, Letter};
+use crate::values::ttl::Ttl;
 
 /// Nobody waits for a grant or a hint.
 pub(super) struct Nobody;
@@ -41,6 +43,8 @@ impl World {
         seen: &mut Seen,
     ) -> Option<&'static str> {
         let message = self.clients[client].messages[index].clone();
+        let token = (client, message.token);
+        let others = judge::others(self, message.node, token);
         let answer = self.answer_to(run, client, &message, seen);
         let it = Rc::make_mut(&mut self.clients[client]);
         if it.awaits(&message) {
@@ -51,8 +55,7 @@ impl World {
                 seen.saw(Witness::GrantedAfterGiveUp);
             }
         }
-        let outlasts = run.judges("S5") && judge::outlasts(run, self, message.node);
-        outlasts.then_some("S5")
+        judge::judge_command(run, self, message.node, (token, &others))
     }
 
     fn answer_to(
@@ -64,7 +67,8 @@ impl World {
     ) -> Answer {
         let (node, time) = (message.node, self.time(message.node));
         let claim = self.claim((client, message.token)).clone();
-        let holder = self.holder(node).map(|whose| self.claim(whose).clone());
+        let holders = self.holders(node).into_iter();
+        let holders: Vec<Claim> = holders.map(|whose| self.claim(whose).clone()).collect();
         let server = &mut self.node_mut(node).server;
         match message.what {
             What::Ballot {
@@ -82,7 +86,8 @@ impl World {
                     },
                     hint_to: "".into(),
                 };
-                let mut vote = server.vote(&ballot, time, &mut Nobody);
+                let mut vote = admits_anyway(run, server, &ballot, &holders, time)
+                    .unwrap_or_else(|| server.vote(&ballot, time, &mut Nobody));
                 match &mut vote {
                     Vote::Granted { epoch, .. } if run.is(Mutant::ProposalUnchecked) => {
                         *epoch = proposal;
@@ -93,11 +98,15 @@ impl World {
                 Answer::Vote(what_counts(run, vote))
             }
             What::Adopt { epoch, counts_for } => {
-                let answer = match (counts_for, holder) {
+                let of_hold = server.stored_epoch(KEY);
+                let answer = match (counts_for, holders.first()) {
                     (None, _) => server.adopt(&claim, epoch, time),
-                    (Some(_), Some(holder)) => server.adopt(&holder, epoch, time),
+                    (Some(_), Some(holder)) => server.adopt(holder, epoch, time),
                     (Some(_), None) => Adopted::Gone,
                 };
+                if let (true, Some(before)) = (run.is(Mutant::HoldKeepsItsEpoch), of_hold) {
+                    server.set_epoch_of_hold(KEY, before, time);
+                }
                 seen.saw(match answer {
                     Adopted::Yes => Witness::Adopted,
                     Adopted::Gone => Witness::AdoptGone,
@@ -107,16 +116,27 @@ impl World {
                     _ => answer,
                 })
             }
-            What::Renew { .. } => Answer::Renewed(renews(server, run, claim, time)),
+            What::Renew { .. } => {
+                let yes = renews(server, run, claim, time);
+                if yes && run.is(Mutant::RenewsTheSet) {
+                    for other in holders {
+                        renews(server, run, other, time);
+                    }
+                }
+                Answer::Ours(yes)
+            }
+            What::Downgrade { ticks } => {
+                let ttl = Ttl::new(TICK * ticks).expect("a ttl in range");
+                Answer::Ours(server.downgrade(&claim, ttl, time, &mut Nobody))
+            }
         }
     }
 
     pub(super) fn ticks(&mut self, run: &Run, seen: &mut Seen) {
         self.tick += 1;
         for node in self.ids() {
-            let held = self.holder(node).is_some();
-            self.tidy(node);
-            if held && self.holder(node).is_none() {
+            if self.ends_by(node, self.time(node)) {
+                self.tidy(node);
                 seen.saw(Witness::Expired);
             }
         }
@@ -145,7 +165,7 @@ impl World {
         }
         let client = &self.clients[at];
         let is_empty = |token, node: NodeId| {
-            self.holder(node) != Some((at, token)) && !self.has_ballot(run, client, token, node)
+            !self.is_at(node, (at, token)) && !self.has_ballot(run, client, token, node)
         };
         let mut open = client.cancelled.iter().map(|it| (it, it.open.iter()));
         if !open.any(|(it, mut open)| open.any(|node| is_empty(it.token, node))) {
@@ -171,9 +191,8 @@ impl World {
                 counts_for: Some(_),
                 ..
             } => true,
-            What::Adopt { .. } | What::Renew { .. } => {
-                self.holder(node) == Some((client.at, token))
-                    || self.has_ballot(run, client, token, node)
+            What::Adopt { .. } | What::Renew { .. } | What::Downgrade { .. } => {
+                self.is_at(node, (client.at, token)) || self.has_ballot(run, client, token, node)
             }
         }
     }
@@ -285,8 +304,37 @@ fn what_counts(run: &Run, vote: Vote) -> Vote {
             },
             rank: 0,
         }),
-        Vote::WrongKind { .. } => vote,
+        Vote::WrongKind { time, .. } => Vote::WrongKind {
+            time: heard(time),
+            there: String::new(),
+        },
     }
+}
+
+/// A vote for a claim that must not hold the lock beside those that do.
+fn admits_anyway(
+    run: &Run,
+    server: &mut Server,
+    ballot: &Ballot,
+    holders: &[Claim],
+    time: u64,
+) -> Option<Vote> {
+    let is = |claim: &Claim, letter| entry::letter_of(&claim.value) == Some(letter);
+    let holder = holders.first().filter(|_| time <= ballot.not_after)?;
+    let admits = match run.mutant? {
+        Mutant::ReaderBesideWriter => {
+            is(&ballot.claim, Letter::Reader) && is(holder, Letter::Writer)
+        }
+        Mutant::AnyoneBesideOwner => is(holder, Letter::Owner),
+        _ => false,
+    };
+    let epoch = server.last_epoch() + 1;
+    admits.then(|| {
+        let until = time + run.lease().as_millis() * 1000;
+        server.put_entry(KEY, &ballot.claim.value, until, time);
+        server.set_last_epoch(epoch);
+        Vote::Granted { time, epoch }
+    })
 }
 
 fn renews(server: &mut Server, run: &Run, claim: Claim, time: u64) -> bool {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::kinds::Role;
 use super::mutants::Mutant;
 use crate::policy::lease::Terms;
 use crate::policy::quorum::nodes::Nodes;
@@ -47,6 +48,10 @@ pub(super) struct Run {
     pub(super) name: &'static str,
     pub(super) nodes: usize,
     pub(super) clients: usize,
+    /// What each client asks for; exclusive locks for those that are not named.
+    pub(super) roles: &'static [Role],
+    /// A writer may become a reader.
+    pub(super) downgrades: bool,
     /// How many tokens a client has.
     pub(super) attempts: u16,
     /// The nodes' lease, in ticks.
@@ -85,6 +90,8 @@ impl Default for Run {
             name: "",
             nodes: 3,
             clients: 2,
+            roles: &[],
+            downgrades: false,
             attempts: 2,
             ttl: 2,
             margin: 0,

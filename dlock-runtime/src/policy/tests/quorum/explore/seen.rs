@@ -26,6 +26,14 @@ pub(in crate::policy::tests::quorum) enum Witness {
     HandOnRefused,
     HandedOnStale,
     Ended,
+    Downgraded,
+    DowngradeUnclear,
+    /// Two count on the lock that may.
+    Together,
+    /// A body of an owner begins beside one with a higher fence, an equal, a lower one.
+    BesideHigher,
+    BesideEqual,
+    BesideLower,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

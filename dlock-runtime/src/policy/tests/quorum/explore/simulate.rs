@@ -1,6 +1,8 @@
 //! A random walk through a larger world than can be searched: five nodes, four clients, thousands of
 //! steps, all faults. A seed repeats to the step.
 
+use super::kind_runs::OWNERS_FENCES;
+use super::kinds::Role::{self, *};
 use super::run::Fault::{Back, Client, Crash, Empty, Forward, OtherKey};
 use super::run::{Proposals, Run};
 use super::seen::{Seen, Witness};
@@ -35,6 +37,7 @@ fn percent(step: Step) -> u32 {
         Step::Down(_) | Step::Forward(_) | Step::Back(_) | Step::OtherKey(_) => 3,
         Step::GiveUp(_) | Step::Early(_) => 10,
         Step::Tick => 30,
+        Step::Downgrade(_) => 20,
         Step::End(_) | Step::Hurry(_) | Step::Renew(_) => 40,
         _ => 100,
     }
@@ -98,6 +101,42 @@ fn with_clocks_that_step() -> Run {
     }
 }
 
+/// Hand-offs are between waiters of one exclusive lock.
+fn of(roles: &'static [Role], run: Run) -> Run {
+    let mut off = run.off.to_vec();
+    off.extend(OWNERS_FENCES);
+    Run {
+        roles,
+        handoffs: 0,
+        downgrades: true,
+        off: off.leak(),
+        ..run
+    }
+}
+
+const READERS_AND_WRITERS: &[Role] = &[Reads, Reads, Writes, Writes];
+const OWNERS: &[Role] = &[Ann, Ann, Bob, Bob];
+const ANY_KIND: &[Role] = &[Exclusive, Reads, Writes, Ann];
+
+#[test]
+fn many_steps_of_readers_and_writers() {
+    let seen = walk_all(&of(READERS_AND_WRITERS, with_true_clocks()), 0..12);
+    for witness in [Witness::Together, Witness::Downgraded, Witness::Renewed] {
+        assert!(seen.has_seen(witness), "never {witness:?}");
+    }
+    walk_all(&of(READERS_AND_WRITERS, with_clocks_that_step()), 0..6);
+}
+
+#[test]
+fn many_steps_of_owners_and_of_all_kinds() {
+    let seen = walk_all(&of(OWNERS, with_true_clocks()), 0..12);
+    for witness in [Witness::Together, Witness::BesideEqual, Witness::Renewed] {
+        assert!(seen.has_seen(witness), "never {witness:?}");
+    }
+    walk_all(&of(OWNERS, with_clocks_that_step()), 0..6);
+    walk_all(&of(ANY_KIND, with_true_clocks()), 0..6);
+}
+
 #[test]
 fn many_steps_with_true_clocks() {
     let seen = walk_all(&with_true_clocks(), 0..25);
@@ -135,4 +174,13 @@ fn a_walk_finds_a_missing_quarantine() {
 fn explore_large_quorum_walks() {
     walk_all(&with_true_clocks(), 0..20_000);
     walk_all(&with_clocks_that_step(), 0..10_000);
+}
+
+#[test]
+#[ignore = "for a release build: docs/inside/model.md"]
+fn explore_large_quorum_walks_of_kinds() {
+    for roles in [READERS_AND_WRITERS, OWNERS, ANY_KIND] {
+        walk_all(&of(roles, with_true_clocks()), 0..3_000);
+        walk_all(&of(roles, with_clocks_that_step()), 0..1_500);
+    }
 }

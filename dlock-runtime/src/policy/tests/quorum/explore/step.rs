@@ -2,9 +2,10 @@
 
 use super::client::{Client, Phase, Way};
 use super::judge;
+use super::kinds::Role;
 use super::run::{Fault, Proposals, Run, TICK_MICROS};
 use super::seen::Seen;
-use super::world::{KEY, World, name};
+use super::world::{World, name};
 use crate::policy::quorum::nodes::NodeId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(super) enum Step {
     Next(u8),
     /// The holder sends a round of renewals.
     Renew(u8),
+    /// A writer asks to become a reader.
+    Downgrade(u8),
     /// A cancel of one of its tokens arrives at a node, and its answer at the client.
     Cancel(u8, u8, NodeId),
     /// The client crashes.
@@ -118,6 +121,10 @@ impl World {
                     if hold.rounds < run.renewals && now < hold.lease.deadline() {
                         steps.push(Step::Renew(at));
                     }
+                    let is_writer = run.role(client.at) == Role::Writes && !hold.reads;
+                    if run.downgrades && is_writer && now < hold.lease.deadline() {
+                        steps.push(Step::Downgrade(at));
+                    }
                 }
                 Phase::Holding(_) => steps.push(Step::Next(at)),
             },
@@ -157,7 +164,7 @@ impl World {
             steps.push(Step::OtherKey(node));
         }
         let soon = self.time(node) + TICK_MICROS;
-        if run.drifts && it.server.expires(KEY).is_some_and(|at| at <= soon) {
+        if run.drifts && self.ends_by(node, soon) {
             steps.push(Step::Early(node));
         }
     }
@@ -184,6 +191,7 @@ impl World {
             | Step::End(client)
             | Step::Next(client)
             | Step::Renew(client)
+            | Step::Downgrade(client)
             | Step::Cancel(client, ..)
             | Step::Die(client) => match self.acts(run, client.into(), step, seen) {
                 Outcome::Wrong(property) => wrong = Some(property),
@@ -191,7 +199,7 @@ impl World {
                 Outcome::Right => {}
             },
         }
-        let wrong = wrong.or_else(|| judge::judge(run, self));
+        let wrong = wrong.or_else(|| judge::judge(run, self, seen));
         wrong.map_or(Outcome::Right, Outcome::Wrong)
     }
 

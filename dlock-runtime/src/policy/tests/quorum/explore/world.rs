@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::client::{Client, What};
 use super::fingerprint::Print;
+use super::kinds::{Highest, Role};
 use super::run::{Proposals, Run, TICK_MICROS};
 use crate::policy::commands::Claim;
 use crate::policy::quorum::nodes::{NodeId, Nodes};
 use crate::policy::server::Server;
 use crate::values::entry;
-use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 
 pub(super) const KEY: &str = "k";
@@ -38,8 +38,10 @@ pub(super) struct World {
     pub(super) clients: Vec<Rc<Client>>,
     pub(super) budget: u8,
     pub(super) give_ups: u8,
-    /// The highest fence of a body that has begun.
-    pub(super) highest: Fence,
+    /// The highest fences of bodies that have begun.
+    pub(super) highest: Highest,
+    /// What each client asks for; never changed.
+    roles: Rc<[Role]>,
     /// No client is told another time than the others.
     are_clients_alike: bool,
     /// Of each client, its claims; never changed.
@@ -78,7 +80,8 @@ impl World {
             clients: Vec::new(),
             budget: run.budget,
             give_ups: run.give_ups,
-            highest: (0, 0),
+            highest: Highest::default(),
+            roles: (0..run.clients).map(|it| run.role(it)).collect(),
             are_clients_alike: match run.proposals {
                 Proposals::Any(_) => true,
                 Proposals::Time(errors) => errors.is_empty(),
@@ -121,22 +124,45 @@ impl World {
     /// Drops what has lapsed, so that only what counts is in the fingerprint.
     pub(super) fn tidy(&mut self, node: NodeId) {
         let time = self.time(node);
-        if self
-            .node(node)
-            .server
-            .expires(KEY)
-            .is_some_and(|at| at <= time)
-        {
+        if self.ends_by(node, time) {
             self.node_mut(node).server.read(KEY, time);
         }
     }
 
-    /// Who has a node's key.
-    pub(super) fn holder(&self, node: NodeId) -> Option<Whose> {
-        self.node(node).server.stored_value(KEY).map(whose)
+    /// Whether an entry at a node ends by this time.
+    pub(super) fn ends_by(&self, node: NodeId, time: u64) -> bool {
+        let mut ends = false;
+        self.each_entry(node, |_, end| ends |= end <= time);
+        ends
     }
 
-    /// Equal for all states that differ only in which node is which, or which client.
+    /// Whether an entry at a node ends after this time.
+    pub(super) fn ends_after(&self, node: NodeId, time: u64) -> bool {
+        let mut ends = false;
+        self.each_entry(node, |_, end| ends |= end > time);
+        ends
+    }
+
+    /// The entries at a node's key, and when they end.
+    pub(super) fn each_entry(&self, node: NodeId, tell: impl FnMut(&str, u64)) {
+        self.node(node).server.each_entry(KEY, tell);
+    }
+
+    /// Whether a token has an entry at a node.
+    pub(super) fn is_at(&self, node: NodeId, token: Whose) -> bool {
+        let mut is_there = false;
+        self.each_entry(node, |entry, _| is_there |= whose(entry) == token);
+        is_there
+    }
+
+    /// Who has an entry at a node.
+    pub(super) fn holders(&self, node: NodeId) -> Vec<Whose> {
+        let mut holders = Vec::new();
+        self.each_entry(node, |entry, _| holders.push(whose(entry)));
+        holders
+    }
+
+    /// Equal for all states that differ only in which node is which, or which client of one kind.
     pub(super) fn fingerprint(&self) -> u128 {
         let orders: &[&[usize]] = match (self.clients.len(), self.are_clients_alike) {
             (2, true) => &[&[0, 1], &[1, 0]],
@@ -150,7 +176,12 @@ impl World {
             ],
             _ => &[&[0, 1, 2]],
         };
-        let prints = orders.iter().map(|order| self.print(order));
+        let is_same = |order: &[usize]| {
+            let mut roles = order.iter().zip(self.roles.iter());
+            roles.all(|(at, role)| self.roles.get(*at).is_none_or(|it| it == role))
+        };
+        let orders = orders.iter().filter(|order| is_same(order));
+        let prints = orders.map(|order| self.print(order));
         prints.min().unwrap_or_default()
     }
 
@@ -163,9 +194,13 @@ impl World {
             let mut print = Print::default();
             let it = self.node(node);
             (it.skew, it.is_up, it.votes_from.max(self.tick)).hash(&mut print);
-            let holder = self.holder(node).map(|(it, token)| (place(it), token));
-            (it.server.last_epoch(), holder).hash(&mut print);
-            it.server.expires(KEY).hash(&mut print);
+            (it.server.last_epoch(), it.server.stored_epoch(KEY)).hash(&mut print);
+            self.each_entry(node, |entry, end| {
+                let mut each = Print::default();
+                let (client, token) = whose(entry);
+                (place(client), token, entry::letter_of(entry), end).hash(&mut each);
+                print.add(&each);
+            });
             for client in clients() {
                 client.hash_at(node, &mut print);
             }
@@ -185,11 +220,15 @@ impl World {
         for node in self.ids() {
             let it = self.node(node);
             let _ = write!(told, " {}:{}", name(node), it.server.last_epoch());
-            if let Some((client, token)) = self.holder(node) {
-                let ends = it.server.expires(KEY).unwrap_or(u64::MAX);
-                let left = ends.saturating_sub(self.time(node)) / TICK_MICROS;
-                let _ = write!(told, "={client}.{token} for {left}");
+            if let Some(epoch) = it.server.stored_epoch(KEY) {
+                let _ = write!(told, " (hold {epoch})");
             }
+            self.each_entry(node, |entry, end| {
+                let (client, token) = whose(entry);
+                let kind = entry.split('|').nth(1).unwrap_or_default();
+                let left = end.saturating_sub(self.time(node)) / TICK_MICROS;
+                let _ = write!(told, "={client}.{token}{kind} for {left}");
+            });
             told.push_str(if it.is_up { "" } else { " down" });
         }
         for client in &self.clients {
@@ -205,6 +244,7 @@ impl World {
             What::Ballot { proposal, .. } => format!("ballot({proposal})"),
             What::Adopt { epoch, .. } => format!("adopt({epoch})"),
             What::Renew { round } => format!("renew({round})"),
+            What::Downgrade { .. } => "downgrade".to_owned(),
         };
         format!(
             "{what} of {client}.{} at {}",
@@ -223,16 +263,16 @@ pub(super) fn name(node: NodeId) -> char {
 }
 
 fn claim(run: &Run, client: usize, token: u16) -> Claim {
-    let token = format!("{client}.{token}");
+    let (kind, token) = (run.role(client).kind(), format!("{client}.{token}"));
     Claim {
         key: KEY.into(),
-        value: entry::of_test(&Kind::Exclusive, &token, "", run.lease(), "h|1|f|0").into(),
+        value: entry::of_test(&kind, &token, "", run.lease(), "h|1|f|0").into(),
         queues: false,
     }
 }
 
 /// The claim that wrote a value.
-fn whose(value: &str) -> Whose {
+pub(super) fn whose(value: &str) -> Whose {
     let token = value.split('|').nth(2).and_then(|it| it.split_once('.'));
     let (client, number) = token.expect("a claim of the model");
     let client = client.parse().expect("a client");
