@@ -271,7 +271,7 @@ fn others_say_what_to_do() {
                 too_few_nodes: true,
                 source: Reason::new("a votes in 3 s"),
             },
-            "too few nodes vote (lock:invoice:42): wait for those that do not vote yet",
+            "too few nodes vote (lock:item:7): wait for those that do not vote yet",
         ),
         (
             LockError::Unavailable {
