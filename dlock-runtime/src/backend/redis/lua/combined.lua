@@ -9,7 +9,9 @@
 --       lease ms, not_after µs, ttl ms for a key without one, '1' if it may queue, as for acquire;
 --       then the value of each item, and the fleet's secret (see queue.lua)
 -- reply T (0: no item needed the time), then for each item: the epoch, if it was granted at T;
---       otherwise the reply of its own script; or {9, words}: the item was refused with this error
+--       otherwise the reply of its own script; or {9, words}: the item was refused with this error.
+--       Of a batch of common cases, where each release found its lock and each acquire was granted
+--       at T, only T and the first epoch (0: no acquire): the others are the next ones, in order
 
 -- The runs, each with the parameters that its items share.
 local to, gives, takes = 0, {}, {}

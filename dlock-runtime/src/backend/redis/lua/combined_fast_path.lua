@@ -3,7 +3,7 @@
 local try, keys, arguments = redis.pcall, KEYS, ARGV
 local counter, number = keys[1], (#keys - 1) / 2
 local behind = #arguments - number - 1 -- the value of item i is arguments[behind + i]
-local replies, open = {0}, number
+local replies, open, first = {0}, number, nil -- `first`: the first epoch that was drawn
 -- The index in ARGV where the acquire runs begin.
 local releases, first_take = 0, 3 + 2 * arguments[1]
 for at = 3, first_take - 1, 2 do
@@ -61,8 +61,8 @@ end
 -- Acquires of free locks with empty queues. The epochs are drawn first, so that the whole step is
 -- refused when memory is out; unused epochs are skipped.
 local function acquire_free_ones()
-  local T, first, i = now(), nil, releases
-  replies[1] = T
+  local T, i = now(), releases
+  replies[1], first = T, nil
   for at = first_take, first_take + 5 * arguments[2] - 1, 5 do
     local lease, is_late = arguments[at + 1], T > tonumber(arguments[at + 2])
     for _ = 1, arguments[at] do
@@ -84,6 +84,6 @@ if is_released and releases < number then
   pcall(acquire_free_ones)
 end
 if open == 0 then
-  return replies
+  return {replies[1], first or 0}
 end
 

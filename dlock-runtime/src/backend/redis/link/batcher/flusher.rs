@@ -300,7 +300,9 @@ impl Flusher {
             let item = |it: Result<_, _>| it.map(|it| reply::Item::OfNode(Box::new(it)));
             replies.map(|all| all.into_iter().map(item).collect())
         } else {
-            reply::combined(reply, self.batch.len())
+            let is_release = |it: &&Item| it.command.command().is_release();
+            let releases = self.batch.iter().filter(is_release).count();
+            reply::combined(reply, releases, self.batch.len())
         };
         match replies {
             Ok(replies) => {

@@ -39,6 +39,7 @@ mod state;
 mod tests;
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -152,7 +153,8 @@ impl Batcher {
             if self.is_off {
                 return self.alone(command, within).await;
             }
-            let Some(mut waiting) = self.wait(command, within, until) else {
+            let wait = |waker: &_| self.wait(command, within, until, waker);
+            let Some(mut waiting) = poll_fn(|cx| Poll::Ready(wait(cx.waker()))).await else {
                 let _in_flight = InFlight(self);
                 return self.alone(command, within).await;
             };
@@ -166,18 +168,20 @@ impl Batcher {
         }
     }
 
-    /// `None`: the caller sends its command itself, at once.
+    /// `None`: the caller sends its command itself, at once. The waker is that of the first poll of
+    /// [`Waiting`], which follows at once.
     fn wait(
         self: &Arc<Self>,
         command: Command<'_>,
         within: Duration,
         until: Instant,
+        waker: &Waker,
     ) -> Option<Waiting<'_>> {
         let mut waiters = self.waiters();
         if waiters.queue.goes_alone() {
             return None;
         }
-        let slot = Some(waiters.outcomes.open());
+        let slot = Some(waiters.outcomes.open(waker));
         let item = Item {
             command: command.to_owned(),
             within,
@@ -190,6 +194,7 @@ impl Batcher {
             batcher: self,
             id,
             slot,
+            is_new: true,
         };
         if needs_flusher {
             self.flush();
@@ -272,6 +277,8 @@ struct Waiting<'a> {
     id: ItemId,
     /// `None`: it has the outcome, or has withdrawn the item.
     slot: Option<SlotId>,
+    /// It has not been polled: its waker is known.
+    is_new: bool,
 }
 
 impl Waiting<'_> {
@@ -346,8 +353,9 @@ impl Future for Waiting<'_> {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let Some(slot) = self.slot else {
-            return Poll::Pending; // polled after its end
+        let is_new = std::mem::take(&mut self.is_new);
+        let Some(slot) = self.slot.filter(|_| !is_new) else {
+            return Poll::Pending; // nothing new, or polled after its end
         };
         let outcome = self.batcher.waiters().outcomes.poll(slot, cx.waker());
         if outcome.is_some() {

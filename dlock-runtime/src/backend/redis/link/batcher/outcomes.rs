@@ -12,8 +12,8 @@ pub(super) struct SlotId(usize);
 #[derive(Debug)]
 enum Slot<T> {
     Free,
-    /// Its caller waits, with this waker if it has been polled.
-    Waits(Option<Waker>),
+    /// Its caller waits, with this waker.
+    Waits(Waker),
     /// The item has ended, and its caller has not read that.
     Ended(T),
     /// Its caller has gone.
@@ -34,13 +34,13 @@ impl<T> Outcomes<T> {
         }
     }
 
-    /// A slot for a caller and its item.
-    pub(super) fn open(&mut self) -> SlotId {
+    /// A slot for a caller and its item; the caller is woken when there is an outcome.
+    pub(super) fn open(&mut self, waker: &Waker) -> SlotId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::Free);
             SlotId(self.slots.len() - 1)
         });
-        self.set(id, Slot::Waits(None));
+        self.set(id, Slot::Waits(waker.clone()));
         id
     }
 
@@ -48,8 +48,7 @@ impl<T> Outcomes<T> {
     /// is one.
     pub(super) fn poll(&mut self, id: SlotId, waker: &Waker) -> Option<T> {
         match self.slots.get_mut(id.0)? {
-            Slot::Waits(Some(known)) => known.clone_from(waker), // costs nothing if it is the same
-            Slot::Waits(none) => *none = Some(waker.clone()),
+            Slot::Waits(known) => known.clone_from(waker), // costs nothing if it is the same
             Slot::Ended(_) => return self.take(id),
             Slot::Free | Slot::Left => {}
         }
@@ -75,7 +74,7 @@ impl<T> Outcomes<T> {
     /// The item ends; returns the waker of its caller, to be woken after unlocking.
     pub(super) fn end(&mut self, id: SlotId, outcome: T) -> Option<Waker> {
         if let Slot::Waits(waker) = self.set(id, Slot::Ended(outcome)) {
-            return waker;
+            return Some(waker);
         }
         self.take(id); // nobody reads it
         None

@@ -9,11 +9,16 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::errors;
 use crate::policy::commands::{Acquired, GivenBack};
 
+/// Less is no epoch, but a release's reply.
+const LEAST_EPOCH: u64 = 2;
+
 /// Reads the reply of `combined`: the time, and for each item what its own script would reply, or
 /// its error. A granted lock is its epoch alone, which can't be confused with a release's reply:
-/// that is at most 1.
+/// that is at most 1. A batch of common cases has only the first epoch; since it has two items or
+/// more, its reply is shorter than any other.
 pub(in crate::backend::redis) fn combined(
     reply: Value,
+    releases: usize,
     asked: usize,
 ) -> Result<Vec<Result<Item, CommandError>>, CommandError> {
     let error = |item: &Value| match item {
@@ -21,11 +26,17 @@ pub(in crate::backend::redis) fn combined(
         _ => None,
     };
     match reply {
+        Value::Array(items) if items.len() == 2 && asked > 1 => {
+            let read = |at| items.get(at).and_then(number);
+            let all = (read(0).zip(read(1)))
+                .and_then(|(time, first)| all_done(time, first, releases, asked));
+            all.ok_or_else(|| unexpected("combined", &Value::Array(items)))
+        }
         Value::Array(items) if items.len() == asked + 1 => {
             let mut items = items.into_iter();
             let time = items.next().as_ref().and_then(number).unwrap_or(0);
             let one = |item| match (number(&item), error(&item)) {
-                (Some(epoch @ 2..), _) => Ok(Item::Granted { time, epoch }),
+                (Some(epoch @ LEAST_EPOCH..), _) => Ok(Item::Granted { time, epoch }),
                 (_, Some(said)) => Err(errors::error_of_item(&said)),
                 _ => Ok(Item::Other(item)),
             };
@@ -33,6 +44,23 @@ pub(in crate::backend::redis) fn combined(
         }
         other => Err(unexpected("combined", &other)),
     }
+}
+
+/// Each release found its lock, and each acquire was granted with the next epoch.
+fn all_done(
+    time: u64,
+    first: u64,
+    releases: usize,
+    asked: usize,
+) -> Option<Vec<Result<Item, CommandError>>> {
+    let acquires = u64::try_from(asked.checked_sub(releases)?).ok()?;
+    let last = first.checked_add(acquires)?;
+    if acquires > 0 && first < LEAST_EPOCH {
+        return None;
+    }
+    let found = std::iter::repeat_with(|| Item::Other(Value::Int(1))).take(releases);
+    let granted = (first..last).map(|epoch| Item::Granted { time, epoch });
+    Some(found.chain(granted).map(Ok).collect())
 }
 
 /// The reply to an item that was, or could have been, part of a batch.
@@ -74,3 +102,6 @@ impl Item {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
