@@ -3,7 +3,13 @@
 use dlock_harness::RedisServer;
 use dlock_runtime::{Holder, LockError, LockPool, Refusal, Wait};
 
-use crate::lab::{LONG, fails, fails_at_once, ms, patient, refused};
+use crate::lab::{LONG, Servers, fails, fails_at_once, ms, patient, refused, with_one_and_three};
+
+with_one_and_three!(
+    a_value_of_another_type_is_refused_at_once_and_left_alone,
+    a_key_without_a_time_to_live_is_refused_at_once_and_left_alone,
+    an_unknown_layout_is_refused_at_once_and_left_alone,
+);
 
 async fn pool() -> (RedisServer, LockPool) {
     let server = RedisServer::start();
@@ -11,9 +17,10 @@ async fn pool() -> (RedisServer, LockPool) {
     (server, pool)
 }
 
-#[tokio::test]
-async fn a_value_of_another_type_is_refused_at_once_and_left_alone() {
-    let (server, pool) = pool().await;
+async fn a_value_of_another_type_is_refused_at_once_and_left_alone(
+    server: &Servers,
+    pool: &LockPool,
+) {
     let says = "choose another key or namespace";
     for make in [
         &["LPUSH", "lock:k", "x"][..],
@@ -25,7 +32,7 @@ async fn a_value_of_another_type_is_refused_at_once_and_left_alone() {
         server.cmd(&["DEL", "lock:k"]).await;
         server.cmd(make).await;
         let kind: String = server.ask(&["TYPE", "lock:k"]).await;
-        refused(&fails_at_once(&pool).await, Refusal::WrongType, says);
+        refused(&fails_at_once(pool).await, Refusal::WrongType, says);
         refused(
             &pool.holder("k").await.unwrap_err(),
             Refusal::WrongType,
@@ -36,18 +43,19 @@ async fn a_value_of_another_type_is_refused_at_once_and_left_alone() {
     assert_eq!(server.keys().await, ["lock:k"], "nothing else is left");
 }
 
-#[tokio::test]
-async fn a_key_without_a_time_to_live_is_refused_at_once_and_left_alone() {
-    let (server, pool) = pool().await;
+async fn a_key_without_a_time_to_live_is_refused_at_once_and_left_alone(
+    server: &Servers,
+    pool: &LockPool,
+) {
     for value in ["left behind", "1|token|host|12|f|5", ""] {
         server.cmd(&["SET", "lock:k", value]).await;
         refused(
-            &fails_at_once(&pool).await,
+            &fails_at_once(pool).await,
             Refusal::NoTtl,
             "delete it, or set `repair_missing_ttl`",
         );
         assert_eq!(server.ask::<String>(&["GET", "lock:k"]).await, value);
-        assert_eq!(server.pttl("lock:k").await, -1);
+        assert_eq!(server.ask::<i64>(&["PTTL", "lock:k"]).await, -1);
     }
     assert_eq!(server.keys().await, ["lock:k"]);
     assert_eq!(pool.holder("k").await.unwrap(), Some(Holder::Foreign));
@@ -69,16 +77,14 @@ async fn a_key_without_a_time_to_live_is_repaired_and_had_when_that_is_over() {
 
 /// The rules of another version are unknown here: dlock neither waits for such a lock nor calls it
 /// foreign.
-#[tokio::test]
-async fn an_unknown_layout_is_refused_at_once_and_left_alone() {
-    let (server, pool) = pool().await;
+async fn an_unknown_layout_is_refused_at_once_and_left_alone(server: &Servers, pool: &LockPool) {
     for ttl in ["60000", ""] {
         server.cmd(&["SET", "lock:k", "2|whatever|that|is"]).await;
         if !ttl.is_empty() {
             server.cmd(&["PEXPIRE", "lock:k", ttl]).await;
         }
         let says = "run one version in the whole fleet";
-        refused(&fails_at_once(&pool).await, Refusal::Layout, says);
+        refused(&fails_at_once(pool).await, Refusal::Layout, says);
         refused(&pool.holder("k").await.unwrap_err(), Refusal::Layout, says);
     }
     assert_eq!(server.keys().await, ["lock:k"]);

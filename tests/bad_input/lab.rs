@@ -1,10 +1,12 @@
 //! Runs one attempt that must fail, and checks what all failures have in common: no body runs, and
 //! the error comes in time.
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use dlock_harness::RedisServer;
-use dlock_runtime::{Config, Key, LockError, LockPool, Refusal, Wait};
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{Config, Key, LockError, LockPool, NodeStanding, Refusal, Wait};
+use redis::FromRedisValue;
 
 /// Allowed beyond `wait` and one `command_timeout`, for a loaded machine.
 const SLACK: Duration = Duration::from_secs(5);
@@ -15,6 +17,87 @@ pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// The server that a pool takes its locks from, or the nodes of a quorum.
+pub(crate) struct Servers(pub(crate) Vec<RedisServer>);
+
+/// The longest lease at nodes: they vote so long after their start.
+const OF_NODES: Duration = Duration::from_secs(2);
+
+impl Servers {
+    pub(crate) async fn one() -> (Self, LockPool) {
+        let server = RedisServer::start();
+        let pool = LockPool::connect(patient(server.url())).await.unwrap();
+        (Self(vec![server]), pool)
+    }
+
+    /// All of them vote.
+    pub(crate) async fn three() -> (Self, LockPool) {
+        let servers: Vec<_> = (0..3).map(|_| RedisServer::start()).collect();
+        let config = Config::redlock(servers.iter().map(RedisServer::url))
+            .connect_timeout(ms(20_000))
+            .command_timeout(ms(2_500))
+            .max_ttl(OF_NODES)
+            .default_ttl(OF_NODES);
+        let pool = LockPool::connect(config).await.unwrap();
+        until("all nodes vote", LONG, async || {
+            let nodes = pool.status().unwrap().nodes;
+            nodes.iter().all(|it| it.standing == NodeStanding::Votes)
+        })
+        .await;
+        (Self(servers), pool)
+    }
+
+    /// At each of them.
+    pub(crate) async fn cmd(&self, words: &[&str]) {
+        for server in &self.0 {
+            server.cmd(words).await;
+        }
+    }
+
+    /// The same answer of each of them.
+    pub(crate) async fn ask<T: FromRedisValue + PartialEq + Debug>(&self, words: &[&str]) -> T {
+        let first = self.0[0].ask(words).await;
+        for server in &self.0[1..] {
+            assert_eq!(server.ask::<T>(words).await, first, "{words:?}");
+        }
+        first
+    }
+
+    /// The keys, without what a node keeps for seconds: its quorum, and who asked for the lock.
+    pub(crate) async fn keys(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for server in &self.0 {
+            all.extend(server.keys().await);
+        }
+        all.retain(|it| it != "lock:@quorum" && !it.starts_with("lock:@h:"));
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
+/// Makes a test of a case, with one server and with the nodes of a quorum.
+macro_rules! with_one_and_three {
+    ($($case:ident),* $(,)?) => {
+        $(
+            mod $case {
+                #[tokio::test]
+                async fn one_server() {
+                    let (servers, pool) = crate::lab::Servers::one().await;
+                    super::$case(&servers, &pool).await;
+                }
+
+                #[tokio::test]
+                async fn three_nodes() {
+                    let (servers, pool) = crate::lab::Servers::three().await;
+                    super::$case(&servers, &pool).await;
+                }
+            }
+        )*
+    };
+}
+pub(crate) use with_one_and_three;
+
 /// A pool that has not connected yet.
 pub(crate) async fn lazy(url: impl Into<String>) -> LockPool {
     LockPool::connect(Config::new(url).lazy()).await.unwrap()
@@ -23,12 +106,7 @@ pub(crate) async fn lazy(url: impl Into<String>) -> LockPool {
 /// Tries to run a body under `lock:k`: it does not run, and the error comes in time.
 pub(crate) async fn fails(pool: &LockPool, wait: Wait) -> LockError {
     let (mut ran, begun) = (false, Instant::now());
-    let outcome = pool
-        .lock("k")
-        .ttl(LONG)
-        .wait(wait)
-        .run(async |_| ran = true)
-        .await;
+    let outcome = pool.lock("k").wait(wait).run(async |_| ran = true).await;
     let took = begun.elapsed();
     assert!(!ran, "the body was run");
     let longest = match wait {

@@ -1,11 +1,11 @@
 //! Values planted at a key in order to be printed: no error, getter or event has a line break, a
 //! control character or an invisible one, and none is endless.
 
-use dlock_harness::{RedisServer, until};
+use dlock_harness::until;
 use dlock_runtime::{Holder, LockError, LockPool, Wait, distributed_lock};
 use dlock_tests::of_kind;
 
-use crate::lab::{LONG, ms, patient};
+use crate::lab::{LONG, Servers, ms, with_one_and_three};
 use crate::texts::{Seen, listen};
 
 /// As stored on the server: a new line of a log, red, and text that runs backwards.
@@ -52,11 +52,10 @@ fn seen_holder(seen: &mut Seen, holder: &Holder) {
     }
 }
 
-#[tokio::test]
-async fn a_holder_with_a_hostile_name() {
+with_one_and_three!(a_holder_with_a_hostile_name, a_set_of_hostile_entries);
+
+async fn a_holder_with_a_hostile_name(server: &Servers, pool: &LockPool) {
     listen();
-    let server = RedisServer::start();
-    let pool = LockPool::connect(patient(server.url())).await.unwrap();
     let mut seen = Seen::default();
     for name in [NAME.to_owned(), NAME.repeat(6_000)] {
         for value in [
@@ -67,18 +66,15 @@ async fn a_holder_with_a_hostile_name() {
             format!("1|x|t||60000|0|0||{RAW}|1|{RAW}|1"),
         ] {
             server.cmd(&["SET", "lock:k", &value, "PX", "60000"]).await;
-            ask(&pool, &mut seen).await;
+            ask(pool, &mut seen).await;
         }
     }
     assert!(seen.count() > 100);
     seen.all_are_fit_to_be_printed();
 }
 
-#[tokio::test]
-async fn a_set_of_hostile_entries() {
+async fn a_set_of_hostile_entries(server: &Servers, pool: &LockPool) {
     listen();
-    let server = RedisServer::start();
-    let pool = LockPool::connect(patient(server.url())).await.unwrap();
     let mut seen = Seen::default();
     let long = RAW.repeat(6_000);
     for (meta, letter, owner) in [
@@ -103,7 +99,7 @@ async fn a_set_of_hostile_entries() {
         ];
         server.cmd(&members).await;
         server.cmd(&["PEXPIRE", "lock:k", "60000"]).await;
-        ask(&pool, &mut seen).await;
+        ask(pool, &mut seen).await;
     }
     assert!(seen.count() > 50);
     seen.all_are_fit_to_be_printed();
