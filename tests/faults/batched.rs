@@ -22,7 +22,7 @@ const CUTS: [Action; 10] = [
     Action::CutReply(0),
     Action::CutReply(1),
     Action::CutReply(30),
-    Action::CutReply(200),
+    Action::CutReply(40), // all but its last bytes
 ];
 
 /// A cut is noticed at once, so nothing here has to time out.
