@@ -424,6 +424,8 @@ impl<'a> Pair<'a> {
 
     fn compare_left(&self, real: Duration, pure: Duration) {
         let least = pure.saturating_sub(self.clockwork.drift() + Duration::from_millis(20));
+        // PTTL says whole milliseconds.
+        let pure = Duration::from_millis(u64::try_from(pure.as_micros().div_ceil(1000)).unwrap());
         assert!(
             real <= pure && real >= least,
             "{real:?} is not like {pure:?}"
