@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use super::client::{Answer, Cancelling, Client, Current, Hold, Message, Phase, Round, Way, What};
+use super::client::{Answer, Cancelling, Client, Current, Hold, Message, Phase, Way, What};
 use super::judge;
 use super::kinds::Highest;
 use super::mutants::Mutant;
@@ -13,12 +13,11 @@ use super::seen::{Seen, Witness};
 use super::step::{Outcome, Step};
 use super::world::{KEY, World};
 use crate::policy::lease::{Due, Lease};
-use crate::policy::local_queue::{Attempt, Check, Grant, LocalQueue, WaiterId};
+use crate::policy::local_queue::{Attempt, Check, Grant, LocalQueue};
 use crate::policy::quorum::clocks;
 use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::policy::quorum::election::{self, Election};
 use crate::policy::quorum::nodes::NodeId;
-use crate::policy::quorum::tally::{Tally, Verdict};
 use crate::values::token::Token;
 
 /// One step of one client.
@@ -26,7 +25,7 @@ pub(super) struct Turn<'a> {
     pub(super) run: &'a Run,
     pub(super) world: &'a mut World,
     pub(super) seen: &'a mut Seen,
-    wrong: Option<&'static str>,
+    pub(super) wrong: Option<&'static str>,
     /// What was read led to something.
     pub(super) is_decided: bool,
 }
@@ -377,128 +376,5 @@ impl Client {
         self.current = None;
         self.cancelled.clear();
         self.seen_epoch = 0;
-    }
-}
-
-/// The hold.
-impl Client {
-    fn renews(&mut self, turn: &Turn<'_>) {
-        let Some(hold) = self.hold_mut() else {
-            return;
-        };
-        hold.lease.renewing();
-        hold.rounds += 1;
-        hold.round = Some(Round {
-            sent: turn.world.now(),
-            tally: Tally::new(turn.run.nodes()),
-            counted: Vec::new(),
-        });
-        let round = hold.rounds;
-        for node in turn.world.ids() {
-            self.send(turn, node, What::Renew { round });
-        }
-    }
-
-    fn counts(&mut self, turn: &mut Turn<'_>, node: NodeId, answer: Option<bool>) {
-        let now = turn.world.now();
-        let Some(hold) = self.hold_mut() else {
-            return;
-        };
-        let Some(round) = &mut hold.round else {
-            return;
-        };
-        round.counted.push((node, answer));
-        let mut verdict = round.tally.count(node, answer);
-        if turn.run.is(Mutant::RenewalAtOneNode) && answer == Some(true) {
-            verdict = Some(Verdict::Yes);
-        }
-        let sent = round.sent;
-        turn.is_decided = verdict.is_some();
-        match verdict {
-            None => return,
-            Some(Verdict::Yes) if matches!(hold.lease.due(now), Due::End(_)) => {}
-            Some(Verdict::Yes) if turn.run.is(Mutant::RenewalFromReply) => hold.lease.renewed(now),
-            Some(Verdict::Yes) => {
-                turn.seen.saw(Witness::Renewed);
-                hold.lease.renewed(sent);
-            }
-            Some(Verdict::No) => {
-                turn.seen.saw(Witness::RenewalLost);
-                return self.stops(turn);
-            }
-            Some(Verdict::Unknown) => {
-                turn.seen.saw(Witness::RenewalUnknown);
-                hold.lease.renewal_failed(now);
-            }
-        }
-        hold.round = None;
-    }
-
-    fn body_ends(&mut self, turn: &mut Turn<'_>) {
-        turn.seen.saw(Witness::Ended);
-        let now = turn.world.now();
-        let Some(current) = &mut self.current else {
-            return;
-        };
-        let token = Token::of_test(current.token.into());
-        let Phase::Holding(hold) = &mut current.phase else {
-            return;
-        };
-        if let Some(queue) = &mut hold.queue
-            && queue.can_hand_on(token, now, |_, _| true)
-        {
-            // As `Tokens::hand_on` says.
-            let may_be = hold.lease.is_as_granted(now) || turn.run.is(Mutant::HandsOnRenewed);
-            if may_be && queue.hand_on(token, now, |_, _| true) {
-                turn.seen.saw(Witness::HandedOn);
-                hold.has_body = false;
-                hold.round = None;
-                return;
-            }
-            turn.seen.saw(Witness::HandOnRefused);
-        }
-        self.stops(turn);
-    }
-
-    fn next_begins(&mut self, turn: &mut Turn<'_>) {
-        let now = turn.world.now();
-        let Some(hold) = self.hold_mut() else {
-            return;
-        };
-        let waiter = WaiterId::from(hold.fence.1) + 2;
-        let Some(Check::Yours(_, grant)) = hold.queue.as_mut().map(|it| it.check(waiter, now))
-        else {
-            turn.seen.saw(Witness::HandedOnStale);
-            return self.stops(turn);
-        };
-        let since = if turn.run.is(Mutant::HandedOnAfresh) {
-            now
-        } else {
-            grant.since
-        };
-        let terms = turn.run.terms();
-        hold.lease = Lease::handed_on(since, grant.lease, now, &terms);
-        let before = hold.fence;
-        hold.fence = (grant.epoch, grant.chain.index);
-        if turn.run.is(Mutant::FenceOfTheGrant) {
-            hold.fence = before;
-        }
-        hold.has_body = true;
-        let role = turn.run.role(self.at);
-        self.begins(turn, &Highest::of(role, before));
-    }
-
-    /// A body begins: its fence is judged.
-    fn begins(&self, turn: &mut Turn<'_>, above: &Highest) {
-        let Some(fence) = self.hold().map(|it| it.fence) else {
-            return;
-        };
-        let (run, highest) = (turn.run, &turn.world.highest);
-        turn.wrong = judge::judge_fence(run, self.at, fence, (above, highest));
-        let has_one = judge::has_one_fence(run, turn.world, self, turn.seen);
-        if turn.wrong.is_none() && !has_one && run.judges("S8one") {
-            turn.wrong = Some("S8one");
-        }
-        turn.world.highest.began(run.role(self.at), fence);
     }
 }

@@ -113,7 +113,7 @@ fn readers_and_writers() -> Vec<Row> {
         ),
         row(
             "read; read; write, another key's draws",
-            &[Together, AdoptNeeded],
+            &[Together, AdoptNeeded, AdoptedBelow],
             with(&[OtherKey], 1, fences(RRW, 1, 0)),
         ),
         row(

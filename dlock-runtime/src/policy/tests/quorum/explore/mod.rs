@@ -3,8 +3,8 @@
 //! says what was explored and found.
 //!
 //! Time is asynchronous: a command is executed, and an answer read, at any later time, out of order
-//! or never. Read `run` (the bounds), `world`, `client` (the state), `step` (what can happen), `nodes`
-//! `acts` and `downgrade` (how), `kinds` (who excludes whom), `judge` (what must hold), `search`.
+//! or never. Read `run` (the bounds), `world`, `client` (the state), `step` (what can happen), `nodes`,
+//! `acts` and `holding` (how), `kinds` (who excludes whom), `judge` (what must hold), `search`.
 //! `runs`, `kind_runs`, `large_runs`, `variants` and `kind_variants` are the tests, `mutants` the
 //! known-bad variants, and `simulate` walks at random where no search reaches.
 //! Never in this folder: a second version of a protocol rule; the shipped code decides.
@@ -17,8 +17,8 @@
 
 mod acts;
 mod client;
-mod downgrade;
 mod fingerprint;
+mod holding;
 mod judge;
 mod kind_runs;
 mod kind_variants;

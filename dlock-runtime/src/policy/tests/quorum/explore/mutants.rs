@@ -41,6 +41,8 @@ pub(super) enum Mutant {
     ReaderBesideWriter,
     /// A node admits whoever asks beside an owner's entry.
     AnyoneBesideOwner,
+    /// A node's counter falls to an adopted number.
+    AdoptLowers,
     /// An adopted number does not become the epoch of the owner's hold.
     HoldKeepsItsEpoch,
     /// One node's yes confirms a downgrade.

@@ -98,16 +98,20 @@ impl World {
                 Answer::Vote(what_counts(run, vote))
             }
             What::Adopt { epoch, counts_for } => {
-                let of_hold = server.stored_epoch(KEY);
+                let (last, of_hold) = (server.last_epoch(), server.stored_epoch(KEY));
                 let answer = match (counts_for, holders.first()) {
                     (None, _) => server.adopt(&claim, epoch, time),
                     (Some(_), Some(holder)) => server.adopt(holder, epoch, time),
                     (Some(_), None) => Adopted::Gone,
                 };
+                if run.is(Mutant::AdoptLowers) && answer == Adopted::Yes {
+                    server.set_last_epoch(epoch);
+                }
                 if let (true, Some(before)) = (run.is(Mutant::HoldKeepsItsEpoch), of_hold) {
                     server.set_epoch_of_hold(KEY, before, time);
                 }
                 seen.saw(match answer {
+                    Adopted::Yes if last > epoch => Witness::AdoptedBelow,
                     Adopted::Yes => Witness::Adopted,
                     Adopted::Gone => Witness::AdoptGone,
                 });

@@ -5,6 +5,8 @@ pub(in crate::policy::tests::quorum) enum Witness {
     EqualDraws,
     AdoptNeeded,
     Adopted,
+    /// At a node that had drawn a higher number by then.
+    AdoptedBelow,
     AdoptGone,
     WonAfterAdopt,
     LateBallot,

@@ -3,6 +3,7 @@
 
 use super::kind_runs::OWNERS_FENCES;
 use super::kinds::Role::{self, *};
+use super::mutants::Mutant;
 use super::run::Fault::{Back, Client, Crash, Empty, Forward, OtherKey};
 use super::run::{Proposals, Run};
 use super::seen::{Seen, Witness};
@@ -167,6 +168,25 @@ fn a_walk_finds_a_missing_quarantine() {
     };
     let told = (0..200).find_map(|seed| walk(&run, seed).err());
     assert!(told.is_some_and(|it| it.contains("S1") || it.contains("S2")));
+}
+
+#[test]
+fn a_walk_finds_an_adopted_number_that_lowers_the_counter() {
+    let run = Run {
+        faults: &[Crash, Client, OtherKey],
+        proposals: Proposals::Any(&[0]), // so that only the counters lift a fence
+        nodes: 3,
+        clients: 3,
+        drifts: false,
+        ..of(&[Reads, Reads, Writes], fleet())
+    };
+    assert!(walk_all(&run, 0..5).has_seen(Witness::AdoptedBelow));
+    let lowers = Run {
+        mutant: Some(Mutant::AdoptLowers),
+        ..run
+    };
+    let told = (0..1_000).find_map(|seed| walk(&lowers, seed).err());
+    assert!(told.is_some_and(|it| it.contains("S2")));
 }
 
 #[test]
