@@ -1,6 +1,12 @@
 //! Checks the intervals of a lock with several holders: which of them may overlap, and how their
 //! fencing tokens relate.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
 use dlock_harness::Interval;
 
 /// The rules of one mix in the worker's mode `kinds`. An interval's key says what was held.

@@ -125,6 +125,7 @@ impl Scene {
     async fn nothing_came_of_it(mut self) -> Lab {
         self.pool.ping().await.unwrap(); // answered after the messages
         for _ in 0..10 {
+            assert!(self.holder.is_held(), "the holder's lease ran out");
             assert!(!self.waiter.is_finished(), "it had the lock");
             let places = self.lab.places("item").await;
             assert_eq!(places, self.places, "it lost its place");

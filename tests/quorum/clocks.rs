@@ -236,7 +236,9 @@ async fn clocks_that_all_step_at_once_cost_no_vote() {
         for node in &nodes.0 {
             node.stop_signal();
         }
-        clocks.iter().for_each(|clock| clock.set(seconds));
+        for clock in &clocks {
+            clock.set(seconds);
+        }
         for node in &nodes.0 {
             node.cont();
         }

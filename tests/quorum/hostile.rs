@@ -216,6 +216,7 @@ async fn forged_hints() {
     let after = scripts(&nodes.0[0]).await;
     println!("{sent} forged hints: {} scripts at a node", after - before);
     assert!(after - before < sent, "a hint costs more than a command");
+    assert!(held.is_held(), "its lease ran out");
     assert!(
         (&mut waiter).now_or_never().is_none(),
         "granted by a forged hint"

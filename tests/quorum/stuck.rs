@@ -46,7 +46,7 @@ async fn a_stuck_flusher_of_one_node_delays_nobody() {
     .await;
     let (blocks, blocked) = oneshot::channel();
     let lock = pool.lock("c");
-    let blocker = tokio::spawn(async move {
+    let stuck = tokio::spawn(async move {
         let mut acquire = pin!(lock.acquire());
         let polled = poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx).is_ready())).await;
         assert!(!polled);
@@ -60,10 +60,10 @@ async fn a_stuck_flusher_of_one_node_delays_nobody() {
     let took = begun.elapsed();
     println!("{took:?}");
     assert!(took < wait::scaled(BLOCKED / 3), "{took:?}");
-    assert!(!blocker.is_finished());
+    assert!(!stuck.is_finished());
     other.release().await.unwrap();
     nodes.0[0].cont();
-    blocker.await.unwrap().release().await.unwrap();
+    stuck.await.unwrap().release().await.unwrap();
     for held in first {
         held.await.unwrap().release().await.unwrap();
     }

@@ -63,13 +63,13 @@ async fn a_hint_to_one_that_waits_no_more_costs_the_next_a_second_at_most() {
             let lock = next.lock("item").wait(CAP);
             let waiter = tokio::spawn(async move { lock.acquire().await.unwrap() });
             wanted(&nodes, 2).await;
-            waiter
+            Some(waiter)
         };
         let (left, waiter) = tokio::join!(left, waits);
         assert!(matches!(left, Err(LockError::Busy { .. })), "{left:?}");
         let begun = Instant::now();
         held.release().await.unwrap();
-        let lock = waiter.await.unwrap();
+        let lock = waiter.unwrap().await.unwrap();
         slowest = slowest.max(begun.elapsed());
         lock.release().await.unwrap();
         nodes.until_empty("item").await;

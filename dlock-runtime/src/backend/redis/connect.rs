@@ -158,6 +158,15 @@ fn says_no_hello(why: &Reason) -> bool {
     why.contains("hello") || why.contains("resp3") || why.contains("noproto")
 }
 
+/// What a message that says it is a grant means on a connection.
+fn grants_on(plan: &Plan) -> Grants {
+    match plan.node {
+        Some(_) => Grants::None,
+        None if plan.durability.is_asked_for() => Grants::NeedAPoll,
+        None => Grants::Count,
+    }
+}
+
 async fn shake_hands(
     plan: &Plan,
     destination: &Destination,
@@ -169,18 +178,13 @@ async fn shake_hands(
     if let Some(limit) = plan.max_in_flight {
         config = config.set_concurrency_limit(limit);
     }
-    let grants = match plan.node {
-        Some(_) => Grants::None,
-        None if plan.durability.is_asked_for() => Grants::NeedAPoll,
-        None => Grants::Count,
-    };
     let push_receiver = PushReceiver::new(
         plan.clock,
         plan.margin,
         channel(plan)?,
         plan.grant_key.clone(),
         plan.listener.get().cloned(),
-        grants,
+        grants_on(plan),
     );
     if protocol.supports_resp3() {
         let push_receiver = push_receiver.clone();

@@ -179,13 +179,11 @@ impl Server {
 
     /// What stands there, if it is another kind.
     fn is_another_kind(&mut self, claim: &Claim, time: u64) -> Option<String> {
-        match shared(claim) {
-            Some(entry) => self.other_than(&entry, &claim.key, time),
-            None => {
-                let set = self.locks.set(&claim.key, time)?;
-                Some(set.meta.to_string())
-            }
+        if let Some(entry) = shared(claim) {
+            return self.other_than(&entry, &claim.key, time);
         }
+        let set = self.locks.set(&claim.key, time)?;
+        Some(set.meta.to_string())
     }
 
     /// The epoch that all entries of an owner share.

@@ -51,9 +51,9 @@ impl World {
 
     /// All nodes among these answer at once.
     fn all(&mut self, among: &[usize], now: u64) {
-        among
-            .iter()
-            .for_each(|node| self.answers(*node, now, (1, 1)));
+        for node in among {
+            self.answers(*node, now, (1, 1));
+        }
     }
 
     /// The nodes that do not vote.
