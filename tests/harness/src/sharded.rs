@@ -4,13 +4,14 @@
 //! It is a cluster of one node, behind a relay that changes one word of `HELLO`'s answer.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use crate::server::RedisServer;
+use crate::server::port::{self, Claim};
 use crate::wait::until;
 
 const CAP: Duration = Duration::from_secs(30);
@@ -26,6 +27,7 @@ pub struct Sharded {
     pub server: RedisServer,
     addr: SocketAddr,
     ended: Arc<AtomicBool>,
+    _claim: Claim,
 }
 
 impl Sharded {
@@ -42,7 +44,7 @@ impl Sharded {
             info.contains("cluster_state:ok")
         })
         .await;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let (listener, claim) = port::listener();
         let addr = listener.local_addr().expect("the address just bound");
         let (upstream, ended) = (server.addr(), Arc::<AtomicBool>::default());
         let stop = ended.clone();
@@ -51,6 +53,7 @@ impl Sharded {
             server,
             addr,
             ended,
+            _claim: claim,
         }
     }
 

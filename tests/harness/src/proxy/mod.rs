@@ -24,11 +24,12 @@ mod serve;
 mod trigger;
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::server::port::{self, Claim};
 use crate::wait::until_blocking;
 use mode::{Flow, Shared};
 use trigger::Registered;
@@ -43,13 +44,14 @@ pub struct Proxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    _claim: Claim,
 }
 
 impl Proxy {
     /// Starts a proxy to `upstream`, which need not exist yet: each client connection opens one of
     /// its own.
     pub fn start(upstream: SocketAddr) -> Self {
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let (listener, claim) = port::listener();
         let addr = listener.local_addr().expect("the address just bound");
         let shared = Arc::new(Shared::new(upstream));
         let serving = Arc::clone(&shared);
@@ -61,6 +63,7 @@ impl Proxy {
             addr,
             shared,
             thread: Some(thread),
+            _claim: claim,
         }
     }
 

@@ -12,7 +12,7 @@
 mod builder;
 mod launch;
 mod monitor;
-mod port;
+pub(crate) mod port;
 mod query;
 mod raw;
 

@@ -8,6 +8,7 @@ use redis::Value;
 
 use super::launch::Process;
 use super::{Builder, RedisServer, port};
+use crate::proxy::Proxy;
 use crate::wait::until;
 
 const CAP: Duration = Duration::from_secs(10);
@@ -148,6 +149,18 @@ fn the_port_of_a_killed_server_is_left_alone() {
     assert!(port::Claim::on(server.port()).is_none());
     server.restart_empty();
     assert!(port::Claim::on(server.port()).is_none());
+}
+
+/// A pool that outlives its test's server by a few seconds would reach the server of the next one.
+#[test]
+fn the_port_of_a_server_or_proxy_that_has_gone_is_left_alone_for_a_while() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let ports = [server.port(), proxy.addr().port()];
+    drop((server, proxy));
+    for port in ports {
+        assert!(port::Claim::on(port).is_none());
+    }
 }
 
 #[test]

@@ -7,12 +7,14 @@
 //! waits for the other. There is no bandwidth limit and no loss; connecting takes no time.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use crate::server::port::{self, Claim};
 
 /// A running delay proxy. Dropping it closes every connection.
 #[must_use = "dropping it closes every connection"]
@@ -21,6 +23,7 @@ pub struct DelayProxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
+    _claim: Claim,
 }
 
 #[derive(Debug)]
@@ -37,7 +40,7 @@ impl DelayProxy {
     /// Starts a proxy to `upstream` that delays each way by `each_way`: a round trip takes twice as
     /// long.
     pub fn start(upstream: SocketAddr, each_way: Duration) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let (listener, claim) = port::listener();
         let addr = listener.local_addr().expect("the address just bound");
         let shared = Arc::new(Shared {
             upstream,
@@ -52,6 +55,7 @@ impl DelayProxy {
             addr,
             shared,
             acceptor: Some(acceptor),
+            _claim: claim,
         }
     }
 
