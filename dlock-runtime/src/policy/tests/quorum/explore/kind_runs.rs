@@ -41,8 +41,8 @@ fn once(roles: &'static [Role], ticks: u32) -> Run {
 
 fn with(faults: &'static [Fault], budget: u8, run: Run) -> Run {
     Run {
-        faults,
         budget,
+        faults,
         ..run
     }
 }
