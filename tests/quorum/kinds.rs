@@ -31,6 +31,8 @@ async fn turns(mix: &str) -> Vec<Interval> {
             format!("tasks={TASKS}"),
             format!("rounds={ROUNDS}"),
             "apart=0".to_owned(),
+            // A hold that two nodes granted is lost if one of them stops before the third is back.
+            "may_lose=1".to_owned(),
             format!("ttl_ms={}", MAX_TTL.as_millis()),
             format!("max_ttl_ms={}", MAX_TTL.as_millis()),
         ];
@@ -53,7 +55,10 @@ async fn turns(mix: &str) -> Vec<Interval> {
         assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
     }
     nodes.until_empty("item").await;
-    ended(&fleet)
+    let holds = ended(&fleet);
+    let all = usize::try_from(PROCESSES * TASKS * ROUNDS).unwrap();
+    assert!(holds.len() >= all * 9 / 10, "{} of {all}", holds.len());
+    holds
 }
 
 fn ended(fleet: &[Child]) -> Vec<Interval> {
@@ -63,9 +68,9 @@ fn ended(fleet: &[Child]) -> Vec<Interval> {
 
 async fn progress(fleet: &[Child], more: usize) {
     let before = ended(fleet).len();
-    let most = usize::try_from(PROCESSES * TASKS * ROUNDS).unwrap();
+    let is_done = |it: &Child| it.lines().last().is_some_and(|it| it == "done");
     until("the fleet goes on", CAP, async || {
-        ended(fleet).len() >= (before + more).min(most)
+        ended(fleet).len() >= before + more || fleet.iter().all(is_done)
     })
     .await;
 }

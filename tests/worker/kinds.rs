@@ -18,6 +18,8 @@ struct Task {
     key: String,
     who: String,
     ttl: Duration,
+    /// With `may_lose=1`, a hold may end as lost, or be unable to reach the servers: they fail.
+    may_lose: bool,
 }
 
 /// Prints `begins` and an interval at the start of each hold, and the interval at its end; the
@@ -38,6 +40,7 @@ pub(crate) async fn take_turns(settings: &Settings) {
             },
             who,
             ttl: Duration::from_millis(settings.number("ttl_ms")),
+            may_lose: settings.text_or("may_lose", "0") == "1",
         };
         let mix = mix.clone();
         tokio::spawn(async move {
@@ -78,7 +81,20 @@ impl Task {
         let request = of_kind(self.terms(self.pool.lock(self.key.as_str())), kind);
         let (pause, who) = (self.pause(), self.who.clone());
         let body = async |lock: &LockGuard| holds(&[(kind, lock)], pause, &who).await;
-        request.run(body).await.unwrap();
+        self.ended(request.run(body).await);
+    }
+
+    fn ended(&self, outcome: Result<(), LockError>) {
+        let of_a_failure = |error: &LockError| {
+            matches!(
+                error,
+                LockError::Lost { .. } | LockError::Unavailable { .. }
+            )
+        };
+        match outcome {
+            Err(error) if self.may_lose && of_a_failure(&error) => println!("failed {error:?}"),
+            outcome => outcome.unwrap(),
+        }
     }
 
     async fn write_then_perhaps_read(&mut self) {
@@ -87,11 +103,12 @@ impl Task {
         let body = async |lock: &LockGuard| {
             holds(&[("w", lock)], pause, &self.who).await;
             if downgrades {
-                lock.downgrade().await.unwrap();
+                lock.downgrade().await?;
                 holds(&[("r", lock)], pause, &self.who).await;
             }
+            Ok(())
         };
-        request.run(body).await.unwrap();
+        self.ended(request.run(body).await.and_then(|done| done));
     }
 
     /// Takes some of four keys, in any order; sometimes a single one, to compete with those who
