@@ -1,7 +1,7 @@
 //! Private servers with the user `eve`, who may read, listen and publish, and the pools that Eve
 //! attacks: of one server, or of three nodes of which a quorum decides.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dlock_harness::{Monitor, RedisServer, until};
 use dlock_runtime::{Config, LockGuard, LockPool, LockRequest, NodeStanding};
@@ -18,6 +18,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// The longest lease at nodes: they vote so long after their start.
 const OF_NODES: Duration = Duration::from_secs(4);
+
+/// How long a node keeps its hints after the last address that was added.
+const HINTS_TTL_MS: i64 = 7000;
 
 pub(crate) const PASSWORD: &str = "sesame";
 
@@ -165,10 +168,12 @@ impl Lab {
         for server in &self.servers {
             before.push(places_at(server, key).await.len());
         }
+        let begun = Instant::now();
         let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
         for (server, before) in self.servers.iter().zip(before) {
             until("it stands in the queue", CAP, async || {
                 places_at(server, key).await.len() == before + 1
+                    || self.is_of_nodes() && asked_since(server, key, begun).await
             })
             .await;
         }
@@ -220,6 +225,14 @@ async fn places_at(server: &RedisServer, key: &str) -> Vec<String> {
         );
     }
     places
+}
+
+/// Whether a node was asked for a hint since then, though the address may have been there before: a
+/// node that was not needed for the last turn keeps it for a while.
+async fn asked_since(node: &RedisServer, key: &str, begun: Instant) -> bool {
+    let left = node.pttl(&format!("lock:@h:{{lock:{key}}}")).await;
+    let since = i64::try_from(begun.elapsed().as_millis()).unwrap();
+    left >= 0 && left + since >= HINTS_TTL_MS
 }
 
 /// The last epoch that was drawn at this server, from whichever counter.

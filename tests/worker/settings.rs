@@ -42,6 +42,8 @@ impl Settings {
         if self.others.contains_key("max_ttl_ms") {
             let longest = Duration::from_millis(self.number("max_ttl_ms"));
             config = config.max_ttl(longest).default_ttl(longest);
+            // A node that does not answer is not waited for.
+            config = config.command_timeout(longest / 4);
         }
         config
     }
