@@ -9,13 +9,13 @@ use crate::backends::{LONG, given_back, ms, settled, soon};
 on_every_backend!(
     scripts:
     each_has_its_own_ttl,
-    a_waiting_writer_stops_new_readers;
+    a_waiting_writer_stops_new_readers,
+    all_readers_at_the_head_are_let_in_at_once;
     many_holders:
     many_read_at_once,
     a_writer_is_alone,
     each_reader_frees_only_itself,
     a_reader_that_tries_once_is_busy_while_a_writer_waits,
-    all_readers_at_the_head_are_let_in_at_once,
     a_writer_that_gives_up_lets_the_readers_on,
     a_nested_reader_does_not_wait_for_a_writer,
     a_reader_nested_in_a_writer_joins_it,
