@@ -2,11 +2,11 @@
 //! that a lock is free.
 //!
 //! The client library calls it from the task that reads the connection's socket. Anyone who may
-//! `PUBLISH` can write anything here. A node grants nothing by a message, and only a node gives hints
-//! that a lock is free; whatever else comes is ignored. If the fleet has a
-//! secret, a grant is believed only with the right MAC; without a secret, if its numbers are
-//! plausible. Any other grant is a hint, which makes the waiter poll. No message is ever shown,
-//! because it holds a token.
+//! `PUBLISH` can write anything here. A node grants nothing by a message, and only a node gives
+//! hints that a lock is free; whatever else comes is ignored. If the fleet has a secret, a grant is
+//! believed only with the right MAC; without a secret, if its numbers are plausible. Any other
+//! grant is a hint, which makes the waiter poll. No message is ever shown, because it holds a
+//! token.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;

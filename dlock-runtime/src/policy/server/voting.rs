@@ -125,7 +125,7 @@ impl Server {
             return Vote::Granted { time, epoch };
         }
         if !ballot.waits()
-            && let Some(there) = self.is_another_kind(claim, time)
+            && let Some(there) = self.another_kind(claim, time)
         {
             return Vote::WrongKind { time, there };
         }
@@ -178,7 +178,7 @@ impl Server {
     }
 
     /// What stands there, if it is another kind.
-    fn is_another_kind(&mut self, claim: &Claim, time: u64) -> Option<String> {
+    fn another_kind(&mut self, claim: &Claim, time: u64) -> Option<String> {
         if let Some(entry) = shared(claim) {
             return self.other_than(&entry, &claim.key, time);
         }
