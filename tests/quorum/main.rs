@@ -3,7 +3,7 @@
 //! `nodes` starts the servers, `grants` is about taking and giving back, `losses` about nodes that
 //! are killed, stopped, slow or empty, `waiting` about who comes next, `seen` about what is told.
 //! `fleet` is several processes that count under a lock: in a `storm` of faults, and while `clocks`
-//! step. `cancelled` drops acquires, `unavailable` takes the quorum away, `load` is about many locks,
+//! step. `cancelled` drops acquires, `late` delays votes, `unavailable` takes the quorum away, `load` is about many locks,
 //! `stuck` about blocked threads, `kinds` about readers, writers and owners, `hostile` about strange
 //! data, `refusals` about nodes that answer with errors, `mistakes` about wrong configurations, and
 //! `rights` about what a user must be allowed.
@@ -21,6 +21,7 @@ mod fleet;
 mod grants;
 mod hostile;
 mod kinds;
+mod late;
 mod load;
 mod losses;
 mod mistakes;

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::link::{QuorumLink, VOTES_OF};
 use super::member::Member;
+use super::open::Open;
 use super::round::Round;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
@@ -63,8 +64,13 @@ impl QuorumLink {
             return Err(self.too_few_vote(begun));
         }
         let value = &command.claim.value;
+        let only_at = |nodes, now| {
+            let votes_until = command.not_after;
+            let open = Open { nodes, votes_until };
+            self.shared.open.only_at(value, open, now);
+        };
         if asked != self.shared.nodes.all() {
-            self.shared.open.only_at(value, asked, begun);
+            only_at(asked, begun);
         }
         let mut against = Against::default();
         let step = self
@@ -78,7 +84,7 @@ impl QuorumLink {
         if open.is_empty() {
             self.shared.open.forget(value);
         } else if open != self.shared.nodes.all() {
-            self.shared.open.only_at(value, open, clock.now());
+            only_at(open, clock.now());
         }
         let time = pool_time(clock.now());
         match step {

@@ -157,10 +157,7 @@ impl Link for QuorumLink {
         within: Duration,
     ) -> Answer<'a, GivenBack> {
         Box::pin(async move {
-            // No acquire that was sent before may be executed later than this.
-            let now = self.shared.clock.now();
-            let not_after = pool_time(now.plus(self.shared.command_timeout));
-            let bounds = (keep_until, not_after);
+            let bounds = (keep_until, 0);
             let taken_back = self
                 .take_back(claim, bounds, within, WaitsFor::Quorum)
                 .await;

@@ -10,9 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::link::QuorumLink;
 use super::member::Member;
+use super::open::Open;
 use super::round::Round;
 use crate::backend::Node;
 use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
 use crate::policy::quorum::tally::{Tally, Verdict};
 
@@ -42,7 +44,8 @@ pub(super) struct TakenBack {
 }
 
 impl QuorumLink {
-    /// Takes a claim's votes back wherever something of it may be left.
+    /// Takes a claim's votes back wherever something of it may be left. `not_after`: the end of the
+    /// ballot's time; 0: it was answered by a quorum, and other nodes may still execute it.
     pub(super) async fn take_back(
         &self,
         claim: &Claim,
@@ -53,8 +56,14 @@ impl QuorumLink {
         let shared = &self.shared;
         let now = shared.clock.now();
         let asked = shared.open.of(&claim.value);
-        let mut open = asked.unwrap_or_else(|| shared.nodes.all());
-        let mut round = self.ask_back(claim, (keep_until, not_after), within, open);
+        let mut open = asked.map_or_else(|| shared.nodes.all(), |it| it.nodes);
+        let votes_until = match (asked, not_after) {
+            (Some(it), _) => it.votes_until.max(not_after),
+            // A quorum has answered; its votes were asked for before now, the others as well.
+            (None, 0) => pool_time(now.plus(shared.command_timeout)),
+            (None, not_after) => not_after,
+        };
+        let mut round = self.ask_back(claim, (keep_until, votes_until), within, open);
         let (mut tally, mut found, mut verdict, mut until) =
             (Tally::new(shared.nodes), false, None, None);
         let mut rests = Vec::new();
@@ -87,7 +96,9 @@ impl QuorumLink {
         }
         if open.is_empty() {
             shared.open.forget(&claim.value);
-        } else if Some(open) != asked {
+        } else if asked.is_none_or(|it| it.nodes != open) {
+            let nodes = open;
+            let open = Open { nodes, votes_until };
             shared.open.only_at(&claim.value, open, now);
         }
         TakenBack {

@@ -1,5 +1,5 @@
 //! What has to be remembered between the commands about one lock: where something of a claim may be
-//! left, and which epochs busy nodes told.
+//! left, until when a vote for it may come late, and which epochs busy nodes told.
 //!
 //! It decides nothing. Invariants: a claim that is not here may be at every node; nothing stays here
 //! for longer than it can matter.
@@ -21,10 +21,18 @@ pub(super) struct OpenClaims {
     claims: Mutex<Claims>,
 }
 
+/// Where something of a claim may be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    pub(super) nodes: NodeSet,
+    /// The pool's time until which a node may execute a vote for it.
+    pub(super) votes_until: u64,
+}
+
 #[derive(Debug, Default)]
 struct Claims {
-    /// By the claim's value.
-    by_value: HashMap<Arc<str>, (NodeSet, Moment)>,
+    /// By the claim's value; each is forgotten after a time.
+    by_value: HashMap<Arc<str>, (Open, Moment)>,
     /// At this many, those that are over are swept.
     sweep_at: usize,
 }
@@ -37,24 +45,24 @@ impl OpenClaims {
         }
     }
 
-    /// The nodes where something of the claim may be left; `None`: at all of them.
-    pub(super) fn of(&self, value: &str) -> Option<NodeSet> {
+    /// `None`: something of the claim may be left at all nodes.
+    pub(super) fn of(&self, value: &str) -> Option<Open> {
         let claims = self.claims();
         if claims.by_value.is_empty() {
             return None; // the usual case
         }
-        claims.by_value.get(value).map(|(nodes, _)| *nodes)
+        claims.by_value.get(value).map(|(open, _)| *open)
     }
 
     /// Something of the claim may be left at these nodes only.
-    pub(super) fn only_at(&self, value: &Arc<str>, nodes: NodeSet, now: Moment) {
+    pub(super) fn only_at(&self, value: &Arc<str>, open: Open, now: Moment) {
         let mut claims = self.claims();
         if claims.by_value.len() >= claims.sweep_at.max(SWEEP_AT_LEAST) {
             claims.by_value.retain(|_, (_, until)| *until > now);
             claims.sweep_at = claims.by_value.len() * 2;
         }
         let until = now.plus(self.longest);
-        claims.by_value.insert(value.clone(), (nodes, until));
+        claims.by_value.insert(value.clone(), (open, until));
     }
 
     /// Nothing of the claim is left, or nobody will ask.

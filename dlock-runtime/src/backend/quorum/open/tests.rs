@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{OpenClaims, SEEN_AT_MOST, SeenEpochs};
+use super::{Open, OpenClaims, SEEN_AT_MOST, SeenEpochs};
 use crate::policy::quorum::nodes::{NodeSet, Nodes};
 use crate::values::moment::Moment;
 
-fn first() -> NodeSet {
-    Nodes::new(3).unwrap().ids().take(1).collect()
+fn first() -> Open {
+    let nodes: NodeSet = Nodes::new(3).unwrap().ids().take(1).collect();
+    Open {
+        nodes,
+        votes_until: 7,
+    }
 }
 
 #[test]
