@@ -2,13 +2,12 @@
 //! releases are collected and sent as one script, releases first (`lua/combined.lua`). All other
 //! commands are sent by themselves. `state` decides what waits and what is sent, `command` is one
 //! item on the wire, `flusher` is the task that sends a batch, `kept` one command that is sent in any
-//! case, `outcomes` keeps what became of an
-//! item until its caller reads it.
+//! case, `outcomes` keeps what became of an item until its caller reads it.
 //!
-//! - **No caller waits for another's answer**: the first two callers send their commands
-//!   themselves, at once. Any other caller queues an item, and one flusher at a time, a task of the
-//!   connection's runtime, sends what is queued when it runs. It waits only for the tasks that were
-//!   ready before it, so a caller that is dropped or no longer polled delays nobody.
+//! - **No caller waits for another's answer**: while batches are small, the first two callers send
+//!   their commands themselves. Any other caller queues an item, and one flusher at a time, a task
+//!   of the connection's runtime, sends what is queued when it runs. It waits only for the tasks
+//!   that were ready before it, so a caller that is dropped or no longer polled delays nobody.
 //! - **Withdrawn or sent**: a caller that goes before its item is on the wire withdraws it, and
 //!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
 //!   lock, under which a batch is also put into the connection's pipe; so a `cancel` that is sent
@@ -52,7 +51,7 @@ pub(in crate::backend::redis) use self::command::{Command, OwnedCommand};
 use self::flusher::Flusher;
 use self::kept::Kept;
 use self::outcomes::{Outcomes, SlotId};
-use self::state::{ItemId, State};
+use self::state::{ItemId, State, Takes};
 use super::connection::Connection;
 use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
@@ -119,7 +118,7 @@ impl Batcher {
             is_off: most == 0,
             is_of_node: false,
             waiters: Mutex::new(Waiters {
-                queue: State::new(most),
+                queue: State::new(most, Takes::Half),
                 outcomes: Outcomes::new(),
             }),
         })
@@ -132,7 +131,7 @@ impl Batcher {
             is_off: false,
             is_of_node: true,
             waiters: Mutex::new(Waiters {
-                queue: State::new(MOST),
+                queue: State::new(MOST, Takes::All),
                 outcomes: Outcomes::new(),
             }),
         })

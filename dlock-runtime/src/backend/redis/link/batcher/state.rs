@@ -9,6 +9,20 @@ use std::collections::VecDeque;
 /// in the background and goes on has two commands in flight.
 const ALONE: usize = 2;
 
+/// After a batch of so many items, no caller sends by itself: others of this turn follow, whose
+/// items would be in smaller batches behind it.
+pub(super) const MANY: usize = 4;
+
+/// How much of what waits a batch takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Half of the items that wait or are in flight: the server works on one half while the client
+    /// prepares the other.
+    Half,
+    /// All of them, where other servers work meanwhile.
+    All,
+}
+
 /// Identifies a waiting item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ItemId {
@@ -20,6 +34,9 @@ pub(super) struct ItemId {
 #[derive(Debug)]
 pub(super) struct State<T> {
     most: usize,
+    takes: Takes,
+    /// How many items the latest batch had.
+    latest: usize,
     /// Items that were sent, by their callers or in batches, and are not answered yet.
     in_flight: usize,
     /// A flusher was started and has not sent its batch yet.
@@ -33,9 +50,11 @@ pub(super) struct State<T> {
 
 impl<T> State<T> {
     /// `most`: the maximum number of items in one batch.
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize, takes: Takes) -> Self {
         Self {
             most,
+            takes,
+            latest: 0,
             in_flight: 0,
             is_flushing: false,
             tickets: 0,
@@ -44,10 +63,10 @@ impl<T> State<T> {
         }
     }
 
-    /// Whether few commands are in flight and no flusher is pending; then the caller sends its
-    /// command itself, and calls [`ended`](Self::ended) afterwards.
+    /// Whether few commands are in flight, no flusher is pending and the latest batch was small;
+    /// then the caller sends its command itself, and calls [`ended`](Self::ended) afterwards.
     pub(super) fn goes_alone(&mut self) -> bool {
-        let is_alone = self.in_flight < ALONE && !self.is_flushing;
+        let is_alone = self.in_flight < ALONE && !self.is_flushing && self.latest < MANY;
         self.in_flight += usize::from(is_alone);
         is_alone
     }
@@ -63,13 +82,16 @@ impl<T> State<T> {
         (id, !std::mem::replace(&mut self.is_flushing, true))
     }
 
-    /// Takes the batch that a flusher sends: half of the items that wait or are in flight, so that
-    /// the server works on one half while the client prepares the other. In order of arrival, but
-    /// releases before acquires. Empty if nothing waits any more. The items count as in flight
-    /// until [`ended`](Self::ended).
+    /// Takes the batch that a flusher sends, in order of arrival, but releases before acquires.
+    /// Empty if nothing waits any more. The items count as in flight until
+    /// [`ended`](Self::ended).
     pub(super) fn next_batch(&mut self) -> Vec<T> {
-        let half = (self.waiting.len() + self.in_flight).div_ceil(2);
-        let items = self.waiting.len().min(half).min(self.most);
+        let share = match self.takes {
+            Takes::Half => (self.waiting.len() + self.in_flight).div_ceil(2),
+            Takes::All => self.waiting.len(),
+        };
+        let items = self.waiting.len().min(share).min(self.most);
+        self.latest = items;
         self.in_flight += items;
         self.batches += 1;
         let [mut batch, mut acquires] = [0; 2].map(|_| Vec::with_capacity(items));

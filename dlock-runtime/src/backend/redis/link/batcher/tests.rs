@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use super::flusher::Flusher;
 use super::outcomes::Outcomes;
-use super::state::{ItemId, State};
+use super::state::{ItemId, MANY, State, Takes};
 use super::{Batcher, Item, Outcome, OwnedCommand};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 
-const MOST: usize = 4;
+const MOST: usize = 6;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -66,6 +66,9 @@ enum Flushing {
 /// The model that the state is compared with.
 struct World {
     state: State<Who>,
+    takes: Takes,
+    /// The size of the latest batch.
+    latest: usize,
     asked: usize,
     /// The sizes of the commands and batches in flight.
     in_flight: Vec<usize>,
@@ -78,9 +81,11 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(takes: Takes) -> Self {
         Self {
-            state: State::new(MOST),
+            state: State::new(MOST, takes),
+            takes,
+            latest: 0,
             asked: 0,
             in_flight: Vec::new(),
             flusher: Flushing::Nobody,
@@ -140,7 +145,7 @@ impl World {
         let who = (self.asked, is_release);
         self.asked += 1;
         let sent: usize = self.in_flight.iter().sum();
-        let is_alone = sent < 2 && self.flusher == Flushing::Nobody;
+        let is_alone = sent < 2 && self.flusher == Flushing::Nobody && self.latest < MANY;
         assert_eq!(self.state.goes_alone(), is_alone);
         if is_alone {
             self.in_flight.push(1);
@@ -160,8 +165,12 @@ impl World {
 
     fn take(&mut self) {
         let sent: usize = self.in_flight.iter().sum();
-        let most = (self.waiting.len() + sent).div_ceil(2).min(MOST);
+        let most = match self.takes {
+            Takes::Half => (self.waiting.len() + sent).div_ceil(2).min(MOST),
+            Takes::All => MOST,
+        };
         let batch = self.state.next_batch();
+        self.latest = batch.len();
         let mut expected: Vec<_> = self.waiting.iter().take(most).copied().collect();
         expected.sort_by_key(|(_, who)| !who.1);
         let who: Vec<_> = expected.iter().map(|it| it.1).collect();
@@ -184,8 +193,8 @@ proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn who_waits_is_sent_once_in_order_or_goes(events in vec(event(), 0..200)) {
-        let mut world = World::new();
+    fn who_waits_is_sent_once_in_order_or_goes(events in vec(event(), 0..200), half in any::<bool>()) {
+        let mut world = World::new(if half { Takes::Half } else { Takes::All });
         for event in &events {
             world.step(event);
             world.check();
@@ -199,7 +208,12 @@ proptest! {
         while !world.in_flight.is_empty() {
             world.step(&Event::Ends(0));
         }
-        assert!(world.state.goes_alone(), "nothing is on its way");
+        // Nothing is on its way: the next one goes alone, or the one behind it does.
+        world.step(&Event::Command(false));
+        world.step(&Event::Takes);
+        world.step(&Event::Sends);
+        world.step(&Event::Ends(0));
+        assert!(world.state.goes_alone());
     }
 }
 
@@ -207,8 +221,8 @@ proptest! {
 /// at the same time.
 #[test]
 fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
-    let batches = |number: usize| {
-        let mut state = State::new(64);
+    let batches = |number: usize, takes: Takes| {
+        let mut state = State::new(64, takes);
         for item in 0..number {
             state.wait(item % 2 == 0, item);
         }
@@ -223,7 +237,11 @@ fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
         (100, vec![50, 50]),
         (200, vec![64, 64, 64, 8]),
     ] {
-        assert_eq!(batches(number), expected, "of {number}");
+        assert_eq!(batches(number, Takes::Half), expected, "of {number}");
+    }
+    // The others work meanwhile.
+    for (number, expected) in [(1, vec![1]), (64, vec![64]), (100, vec![64, 36])] {
+        assert_eq!(batches(number, Takes::All), expected, "of {number}");
     }
 }
 
