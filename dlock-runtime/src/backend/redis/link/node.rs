@@ -48,15 +48,17 @@ impl Node for RedisLink {
         Box::pin(async move {
             exact(ballot.proposal)?;
             self.connection.remind_node();
-            let claim = &ballot.claim;
-            if claim.kind().is_shared() {
-                let (lease, proposal) = (ballot.lease.as_millis(), ballot.proposal.max(1));
+            let (claim, proposal) = (&ballot.claim, ballot.proposed());
+            let answer = if claim.kind().is_shared() {
+                let lease = ballot.lease.as_millis();
                 let terms = [lease, ballot.not_after, proposal].map(|it| it.to_string());
                 let [lease, not_after, proposal] = terms;
                 let words = vec![lease, not_after, proposal, ballot.channel().to_owned()];
-                return self.ask_shared("v", claim, words, within).await?.vote();
-            }
-            self.ask_node(Command::Vote(ballot), within).await?.vote()
+                self.ask_shared("v", claim, words, within).await?
+            } else {
+                self.ask_node(Command::Vote(ballot), within).await?
+            };
+            answer.vote(proposal)
         })
     }
 

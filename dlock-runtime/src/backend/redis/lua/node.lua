@@ -10,7 +10,9 @@
 --          '': it does not wait), proposed epoch; for each item: value
 --       a, item count; for each item: value, epoch to adopt
 --       b, item count, keep_until µs; for each item: value
--- reply T, then for each item
+-- reply T, if there are several items, all v or b, and each was done as asked: granted with the
+--       proposed epoch, or taken back where the value held the lock; otherwise
+--       T, then for each item
 --       of v: epoch                              granted
 --             {2, pttl, value, last epoch, rank} busy; rank: how many get a hint earlier
 --             {5}                                late: T is past not_after
@@ -32,6 +34,7 @@ local replies = {T}
 local freed, are_told = {}, true -- freed[i]: item i has freed its lock, whose hints are looked at below
 if number > 1 then
   local at, k, i, open, has_freed, has_voted = 3, 1, 0, number, false, false
+  local is_as_asked = true
   while i < number do
     local operation, count = arguments[at], tonumber(arguments[at + 1])
     if operation == 'b' and not has_voted and tonumber(arguments[at + 2]) <= T then
@@ -45,7 +48,7 @@ if number > 1 then
         if held[n] == arguments[at + 2 + n] and not is_gone[lock] then
           gone[#gone + 1], is_gone[lock], freed[i + n], replies[i + n + 1] = lock, true, true, 1
         else
-          replies[i + n + 1] = 0
+          replies[i + n + 1], is_as_asked = 0, false
         end
       end
       if gone[1] and try('DEL', unpack(gone)) ~= #gone then -- refused
@@ -70,7 +73,7 @@ if number > 1 then
         local before = drawn[counter] or tonumber(last[n] or nil)
         if before and before >= 0 and before < 9007199254740990 then
           if before >= epoch then
-            epoch = before + 1
+            epoch, is_as_asked = before + 1, false
             text = string.format('%.0f', epoch)
           end
           drawn[counter], epochs[n] = epoch, epoch
@@ -94,7 +97,7 @@ if number > 1 then
   end
   are_told = (has_freed or open > 0) and try('EXISTS', somebody_wants) ~= 0
   if open == 0 and not are_told then
-    return replies
+    return is_as_asked and T or replies
   end
 end
 

@@ -1,5 +1,5 @@
-//! Reads the reply of `node.lua`, item by item, and that of `node_shared.lua`, which is of one
-//! item. One unreadable item fails only that item; a reply of another shape fails them all.
+//! Reads the reply of `node.lua`, item by item or in short, and that of `node_shared.lua`, which is
+//! of one item. One unreadable item fails only that item; a reply of another shape fails them all.
 
 use redis::Value;
 
@@ -14,7 +14,8 @@ use crate::policy::quorum::commands::{Adopted, Outvoted, Vote};
 pub(in crate::backend::redis) struct OfNode {
     /// The node's time.
     pub(in crate::backend::redis) time: u64,
-    said: Value,
+    /// `None`: it was done as asked.
+    said: Option<Value>,
     /// It was one of several items.
     pub(in crate::backend::redis) is_of_a_batch: bool,
 }
@@ -28,7 +29,19 @@ pub(in crate::backend::redis) fn of_node(
         Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
         _ => None,
     };
+    let is_of_a_batch = asked > 1;
     match reply {
+        Value::Int(_) if is_of_a_batch => {
+            let time = number(&reply).ok_or_else(|| unexpected("node", &reply))?;
+            let one = || {
+                Ok(OfNode {
+                    time,
+                    said: None,
+                    is_of_a_batch,
+                })
+            };
+            Ok(std::iter::repeat_with(one).take(asked).collect())
+        }
         Value::Array(items) if items.len() == asked + 1 => {
             let mut items = items.into_iter();
             let time = items.next().as_ref().and_then(number);
@@ -37,8 +50,8 @@ pub(in crate::backend::redis) fn of_node(
                 Some(said) => Err(errors::error_of_item(&said)),
                 None => Ok(OfNode {
                     time,
-                    said,
-                    is_of_a_batch: asked > 1,
+                    said: Some(said),
+                    is_of_a_batch,
                 }),
             };
             Ok(items.map(one).collect())
@@ -48,13 +61,18 @@ pub(in crate::backend::redis) fn of_node(
 }
 
 impl OfNode {
-    pub(in crate::backend::redis) fn vote(&self) -> Result<Vote, CommandError> {
+    /// `proposal`: the epoch that the ballot proposed.
+    pub(in crate::backend::redis) fn vote(&self, proposal: u64) -> Result<Vote, CommandError> {
         let time = self.time;
+        let Some(said) = &self.said else {
+            let epoch = proposal;
+            return Ok(Vote::Granted { time, epoch });
+        };
         let read = || {
-            if let Some(epoch) = number(&self.said) {
+            if let Some(epoch) = number(said) {
                 return Some(Ok(Vote::Granted { time, epoch }));
             }
-            let Value::Array(items) = &self.said else {
+            let Value::Array(items) = said else {
                 return None;
             };
             Some(Ok(match items.first()? {
@@ -72,14 +90,14 @@ impl OfNode {
                 _ => return None,
             }))
         };
-        read().unwrap_or_else(|| Err(unexpected("vote", &self.said)))
+        read().unwrap_or_else(|| Err(self.unexpected("vote")))
     }
 
     pub(in crate::backend::redis) fn adopted(&self) -> Result<Adopted, CommandError> {
         match &self.said {
-            Value::Int(1) => Ok(Adopted::Yes),
-            Value::Int(0) => Ok(Adopted::Gone),
-            other => Err(unexpected("adopt", other)),
+            Some(Value::Int(1)) => Ok(Adopted::Yes),
+            Some(Value::Int(0)) => Ok(Adopted::Gone),
+            _ => Err(self.unexpected("adopt")),
         }
     }
 
@@ -98,7 +116,10 @@ impl OfNode {
             },
             _ => None,
         };
-        let (found, rest) = read(&self.said).ok_or_else(|| unexpected("take_back", &self.said))?;
+        let (found, rest) = match &self.said {
+            None => (true, 0),
+            Some(said) => read(said).ok_or_else(|| self.unexpected("take_back"))?,
+        };
         Ok(Cancelled {
             time: self.time,
             found,
@@ -109,13 +130,17 @@ impl OfNode {
 
     pub(in crate::backend::redis) fn downgraded(&self) -> Result<bool, CommandError> {
         match &self.said {
-            Value::Int(reads @ (0 | 1)) => Ok(*reads == 1),
-            other => Err(unexpected("downgrade", other)),
+            Some(Value::Int(reads @ (0 | 1))) => Ok(*reads == 1),
+            _ => Err(self.unexpected("downgrade")),
         }
+    }
+
+    fn unexpected(&self, command: &str) -> CommandError {
+        unexpected(command, self.said.as_ref().unwrap_or(&Value::Nil))
     }
 
     /// More entries have lapsed than one call removes.
     pub(in crate::backend::redis) fn says_again(&self) -> bool {
-        matches!(&self.said, Value::Array(items) if items[..] == [Value::Int(10)])
+        matches!(&self.said, Some(Value::Array(items)) if items[..] == [Value::Int(10)])
     }
 }

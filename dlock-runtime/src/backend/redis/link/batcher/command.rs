@@ -116,7 +116,7 @@ impl<'a> Command<'a> {
                 lease: ballot.lease.as_millis(),
                 not_after: ballot.not_after,
                 channel: ballot.channel(),
-                proposal: ballot.proposal.max(1), // no epoch is 0
+                proposal: ballot.proposed(),
             },
             Command::Adopt { .. } => Terms::Adopt,
             Command::TakeBack { keep_until, .. } => Terms::TakeBack { keep_until },
@@ -152,6 +152,11 @@ impl<'a> Command<'a> {
 }
 
 impl Ballot {
+    /// The proposed epoch, as a node is asked.
+    pub(in crate::backend::redis) fn proposed(&self) -> u64 {
+        self.proposal.max(1) // no epoch is 0
+    }
+
     /// Where to send a hint, as the scripts of a node are told. An address is the server's run id
     /// and the channel there.
     pub(in crate::backend::redis) fn channel(&self) -> &str {

@@ -80,7 +80,7 @@ async fn with_the_rights_of_a_node_and_no_others_all_items_are_executed() {
             .each_ref()
             .map(|it| OwnedCommand::Vote(ballot(it, 5, &link)));
         for answer in link.node_batcher().ask_together(votes.into(), CAP).await {
-            let vote = answer.unwrap().unwrap().of_node().unwrap().vote();
+            let vote = answer.unwrap().unwrap().of_node().unwrap().vote(5);
             assert!(matches!(vote, Ok(Vote::Granted { .. })), "{vote:?}");
         }
         let busy = vote(&link, &claim("lock:x", "b"), 5).await;

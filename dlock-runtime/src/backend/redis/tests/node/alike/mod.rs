@@ -349,7 +349,7 @@ impl<'a> Pair<'a> {
             let is_other = self.other_type.contains(&who(item).0);
             match item {
                 Item::Vote { late, .. } if is_other && !late => {
-                    let real = answer.and_then(|it| it.vote());
+                    let real = answer.and_then(|it| it.vote(0));
                     let refusals = [Refusal::WrongType, Refusal::Layout];
                     assert!(
                         matches!(&real, Err(CommandError::Refused(it, _)) if refusals.contains(it)),
@@ -360,7 +360,7 @@ impl<'a> Pair<'a> {
                     let ballot = pure_ballots[at].as_ref().unwrap();
                     let is_again = self.pure.holds(&claims[at], self.time);
                     let pure = self.pure.vote(ballot, self.time, &mut self.wire);
-                    let real = answer.and_then(|it| it.vote()).unwrap();
+                    let real = answer.and_then(|it| it.vote(ballot.proposed())).unwrap();
                     if let (Vote::Granted { epoch, .. }, false) = (&real, is_again) {
                         drawn.granted(who(item).0, *epoch, ballot.proposal);
                     }
