@@ -157,7 +157,7 @@ fn chapters_of(
             Program::Network => return network::chapters(&lab, plan.each_way).await,
             Program::Tls => return tls::chapters(&lab).await,
             Program::Slots => slots::chapter(&lab).await,
-            Program::Quorum => quorum::chapter(&lab).await,
+            Program::Quorum => return quorum::chapters(&lab, plan.each_way).await,
             Program::Instructions => instructions::chapter(&lab).await,
         };
         Ok(vec![chapter?])

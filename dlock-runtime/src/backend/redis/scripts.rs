@@ -88,8 +88,10 @@ pub(super) static WRITE: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[PRELUDE, VALUE, include_str!("lua/write.lua")]));
 
 /// What a node of a quorum is asked.
-pub(super) static NODE: LazyLock<Script> =
-    LazyLock::new(|| Script::of(&[include_str!("lua/node.lua")]));
+pub(super) static NODE: LazyLock<Script> = LazyLock::new(|| {
+    let fast_path = include_str!("lua/node_fast_path.lua");
+    Script::of(&[fast_path, include_str!("lua/node.lua")])
+});
 /// The same about a lock of a kind with many holders.
 pub(super) static NODE_SHARED: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/node_shared.lua")));
