@@ -1,5 +1,5 @@
 //! A vote that a node executes only after it was asked to take it back, over another connection,
-//! leaves nothing there.
+//! leaves nothing there; nor does a lock that most nodes have lost.
 
 use std::time::Duration;
 
@@ -55,6 +55,36 @@ async fn leaves_nothing(ttl: Duration, end: impl AsyncFnOnce(LockGuard)) {
 #[tokio::test]
 async fn of_a_guard_that_is_dropped() {
     leaves_nothing(LEASE, async |lock| drop(lock)).await;
+}
+
+/// Two nodes lose it, so that it is lost; the third one would keep others out.
+#[tokio::test]
+async fn a_lock_that_most_nodes_lost_is_taken_back_at_the_others() {
+    let nodes = Nodes::start(3);
+    nodes.until_voting(LEASE).await;
+    let config = nodes.config().max_ttl(LEASE).default_ttl(LEASE);
+    let pool = LockPool::connect(config).await.unwrap();
+    for is_asked in [false, true] {
+        let request = pool.lock("item");
+        let request = if is_asked { request } else { request.renew() };
+        let lock = request.acquire().await.unwrap();
+        until("all have voted", CAP, async || {
+            nodes.with_key("item").await == 3
+        })
+        .await;
+        for node in &nodes.0[..2] {
+            node.cmd(&["DEL", "lock:item"]).await;
+        }
+        if is_asked {
+            lock.verify().await.unwrap_err();
+        } else {
+            lock.lost().await;
+        }
+        until("the third has not it either", LEASE / 2, async || {
+            nodes.with_key("item").await == 0
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

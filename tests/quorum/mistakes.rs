@@ -1,9 +1,9 @@
 //! Wrong configurations and requests: each is refused, with the reason, before anything is locked.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Batch, Config, LockError, LockPool, LockRequest};
+use dlock_harness::{RedisServer, until, wait::pause};
+use dlock_runtime::{Batch, Config, LockError, LockPool, LockRequest, NodeStanding};
 
 use crate::nodes::Nodes;
 use crate::{CAP, MAX_TTL};
@@ -103,6 +103,58 @@ async fn a_replica_or_a_master_with_replicas() {
         &["a master with 1 replica"],
     )
     .await;
+}
+
+/// A program that runs goes on without the node, and one that starts is told.
+#[tokio::test]
+async fn a_node_that_gets_a_replica_later_is_away() {
+    let nodes = Nodes::voting(4).await;
+    let urls = || nodes.0[..3].iter().map(RedisServer::url);
+    let pool = LockPool::connect(of(urls())).await.unwrap();
+    pool.lock("item").run(async |_| ()).await.unwrap();
+    let port = nodes.0[0].port().to_string();
+    nodes.0[3].cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
+    until("the replica follows", CAP, async || {
+        let info: String = nodes.0[0].ask(&["INFO", "replication"]).await;
+        info.contains("state=online")
+    })
+    .await;
+    // Then all connections are made again.
+    for node in &nodes.0[..3] {
+        node.cmd(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        node.cmd(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    }
+    until("the others vote", CAP, async || {
+        pool.lock("item").run(async |_| ()).await.is_ok()
+    })
+    .await;
+    until("the status says why", CAP, async || {
+        let standing = &pool.status().unwrap().nodes[0].standing;
+        matches!(standing, NodeStanding::Away { why } if why.contains("replica"))
+    })
+    .await;
+    let error = LockPool::connect(of(urls())).await.unwrap_err();
+    let text = full(&error);
+    assert!(text.contains("a master with 1 replica"), "{text}");
+}
+
+/// For longer than a node keeps what it knows of its quorum.
+#[tokio::test]
+async fn a_fleet_that_only_renews_keeps_its_nodes() {
+    let nodes = Nodes::start(5);
+    nodes.until_voting(MAX_TTL).await;
+    let urls: Vec<_> = nodes.0.iter().map(RedisServer::url).collect();
+    let pool = LockPool::connect(of(&urls[..3])).await.unwrap();
+    let held = pool.lock("item").renew().acquire().await.unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < MAX_TTL * 5 {
+        held.verify().await.unwrap();
+        pause(MAX_TTL / 10).await;
+    }
+    let error = LockPool::connect(of(&urls)).await.unwrap_err();
+    let text = full(&error);
+    assert!(text.contains("disagree"), "{text}");
+    held.release().await.unwrap();
 }
 
 #[tokio::test]

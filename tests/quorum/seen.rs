@@ -207,6 +207,32 @@ async fn a_lock_is_shown_and_its_holder_evicted() {
     let _next = pool.lock("item:7").acquire().await.unwrap();
 }
 
+/// The list would miss a lock that only they have.
+#[tokio::test]
+async fn a_list_needs_a_quorum_of_nodes() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    let _held = pool.lock("item:7").ttl(MAX_TTL).acquire().await.unwrap();
+    let deny = ["ACL", "SETUSER", "default", "-scan"];
+    let list = async || {
+        let admin = pool.admin();
+        let mut list = admin.list("item:*");
+        let mut pages = 0;
+        loop {
+            match list.next_page().await {
+                Ok(Some(_)) => pages += 1,
+                Ok(None) => return Ok(pages),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    nodes.0[1].cmd(&deny).await;
+    list().await.unwrap();
+    nodes.0[2].cmd(&deny).await;
+    let error = list().await.unwrap_err();
+    assert!(matches!(error, LockError::Refused { .. }), "{error:?}");
+}
+
 /// A node that has missed something of it does not hide it, nor a reader that only one node has.
 #[tokio::test]
 async fn readers_are_shown_and_one_of_them_is_evicted() {

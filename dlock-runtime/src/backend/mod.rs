@@ -282,6 +282,9 @@ pub(crate) trait Node: Link {
     /// The node's time in its latest answer.
     fn clock_answer(&self) -> Option<ClockAnswer>;
 
+    /// Tells the node which quorum it belongs to, in the background, if it is time.
+    fn remind(&self);
+
     /// Where the node sends hints to this connection's waiters; `None`: it can't.
     fn hint_address(&self) -> Option<&Arc<str>>;
 

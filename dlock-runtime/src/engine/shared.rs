@@ -102,10 +102,14 @@ impl Shared {
     }
 
     /// `command_timeout`: how long a command may take, at most.
-    pub(super) fn new(clock: Clock, command_timeout: Duration) -> Self {
+    pub(super) fn new(clock: Clock, command_timeout: Duration, tokens: Tokens) -> Self {
+        let state = State {
+            tokens,
+            ..State::default()
+        };
         Self {
             home: Home::here(),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             clock,
             command_timeout,
             dead: AtomicBool::new(false),

@@ -31,6 +31,13 @@ pub(crate) struct MutexGuard<'a, T> {
 }
 
 impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            turn: SCHEDULED.get().then(shuttle::sync::Mutex::default),
+            value: std::sync::Mutex::new(value),
+        }
+    }
+
     #[expect(clippy::unnecessary_wraps, reason = "as the mutex that it stands for")]
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         let turn = self.turn.as_ref().map(|turn| turn.lock().unwrap());
@@ -43,10 +50,7 @@ impl<T> Mutex<T> {
 
 impl<T: Default> Default for Mutex<T> {
     fn default() -> Self {
-        Self {
-            turn: SCHEDULED.get().then(shuttle::sync::Mutex::default),
-            value: std::sync::Mutex::default(),
-        }
+        Self::new(T::default())
     }
 }
 

@@ -282,6 +282,8 @@ impl Link for Shared {
 
 /// A command is executed when its future is made, so dropping that changes nothing.
 impl Node for Shared {
+    fn remind(&self) {}
+
     fn run_id(&self) -> &str {
         &self.run_id
     }

@@ -222,12 +222,16 @@ impl Link for QuorumLink {
         Box::pin(self.most(move |node| Box::pin(async move { node.read(key, within).await })))
     }
 
-    /// The keys of all nodes, one after the other; the cursor's first digits say which. A node that
-    /// fails is left out if the others are a quorum: a lock that is held is at one of them.
+    /// The keys of all nodes, one after the other; the cursor's first digits say which, and how many
+    /// have failed. Those are left out while the others are a quorum: a lock that is held is at one
+    /// of them.
     fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
         const NODE: u32 = 56;
+        const FAILED: u32 = 60;
+        const OF_NODE: u64 = (1 << NODE) - 1;
         Box::pin(async move {
-            let at = usize::try_from(cursor >> NODE).unwrap_or(usize::MAX);
+            let failed = usize::try_from(cursor >> FAILED).unwrap_or(usize::MAX);
+            let at = usize::try_from((cursor >> NODE) & 0xF).unwrap_or(usize::MAX);
             let connected = self.connections.iter().enumerate().skip(at);
             let mut connected = connected.filter_map(|(at, node)| Some((at, node.clone()?)));
             let Some((at, node)) = connected.next() else {
@@ -236,21 +240,31 @@ impl Link for QuorumLink {
                     keys: Vec::new(),
                 });
             };
-            let number = |at: usize| u64::try_from(at).unwrap_or(0) << NODE;
-            let next = connected.next().map_or(0, |(next, _)| number(next));
-            match node.scan(prefix, cursor & ((1 << NODE) - 1), within).await {
+            let number = |at: usize, failed: usize| {
+                let digits = |number: usize| u64::try_from(number).unwrap_or(0);
+                (digits(failed) << FAILED) | (digits(at) << NODE)
+            };
+            let next = connected.next().map(|(next, _)| next);
+            let next = |failed| next.map_or(0, |next| number(next, failed));
+            match node.scan(prefix, cursor & OF_NODE, within).await {
                 Ok(mut scanned) => {
-                    scanned.cursor = match scanned.cursor {
-                        0 => next,
-                        cursor => number(at) | cursor,
+                    scanned.cursor = match scanned.cursor & OF_NODE {
+                        0 => next(failed),
+                        cursor => number(at, failed) | cursor,
                     };
                     Ok(scanned)
                 }
-                Err(_) if self.everywhere().count() > self.shared.nodes.quorum() => Ok(Scanned {
-                    cursor: next,
-                    keys: Vec::new(),
-                }),
-                Err(error) => Err(error),
+                Err(error) => {
+                    let failed = failed + 1;
+                    let answer = self.everywhere().count().saturating_sub(failed);
+                    if answer < self.shared.nodes.quorum() {
+                        return Err(error);
+                    }
+                    Ok(Scanned {
+                        cursor: next(failed),
+                        keys: Vec::new(),
+                    })
+                }
             }
         })
     }

@@ -18,6 +18,7 @@ mod take_back;
 mod tallies;
 mod watch;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ struct Shared {
     open: OpenClaims,
     seen: SeenEpochs,
     jumps: Mutex<Jumps>,
+    /// A quorum was connected once: a node that turns out to be configured wrongly is away.
+    was_connected: AtomicBool,
     /// Each node's standing as it was last logged.
     told: Mutex<Vec<Option<NodeStanding>>>,
     connect_timeout: Duration,
@@ -96,6 +99,7 @@ impl Quorum {
             open: OpenClaims::new(max_ttl),
             seen: SeenEpochs::default(),
             jumps: Mutex::new(Jumps::new(nodes, max_ttl, margin)),
+            was_connected: AtomicBool::new(false),
             told: Mutex::new(vec![None; nodes.number()]),
             connect_timeout,
             command_timeout,
@@ -209,6 +213,7 @@ impl Shared {
         }
         let mut connections: Vec<Option<Arc<dyn Node>>> = vec![None; self.nodes.number()];
         let mut until = Instant::now() + within;
+        let mut wrong = None;
         while let Ok(Some((node, connected))) = timeout_at(until, round.next()).await {
             match connected {
                 Ok(connection) => {
@@ -219,7 +224,11 @@ impl Shared {
                 Err(CommandError::Setup(why)) => {
                     let name = self.member(node).map_or("?", |it| it.name());
                     let why = Reason::new(format_args!("{name}: {why}"));
-                    return Err(CommandError::Setup(why));
+                    let error = CommandError::Setup(why);
+                    if !self.was_connected.load(Ordering::Relaxed) {
+                        return Err(error);
+                    }
+                    wrong = Some(error);
                 }
                 Err(_) => {} // the member knows why
             }
@@ -234,6 +243,7 @@ impl Shared {
         };
         match self.link(connections.clone())? {
             Some(link) => {
+                self.was_connected.store(true, Ordering::Relaxed);
                 // So that `init` has named each of them when it returns.
                 for (node, member) in self.members() {
                     let standing = standing(node, member);
@@ -243,7 +253,7 @@ impl Shared {
                 }
                 Ok(link)
             }
-            None => Err(self.too_few(standing, "no connection to", false)),
+            None => Err(wrong.unwrap_or_else(|| self.too_few(standing, "no connection to", false))),
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Follows which nodes are away and which may not vote yet, and says so when it changes.
+//! Follows which nodes are away and which may not vote yet, and says so when it changes; reminds each
+//! node of its quorum.
 //!
-//! It decides nothing: each command sees by itself which nodes it can ask. Invariant: one line for
-//! each change, however many locks meet it.
+//! It decides nothing: each command sees by itself which nodes it can ask. Invariants: one line for
+//! each change, however many locks meet it; while the pool lives, a node that answers belongs to its
+//! quorum.
 
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;
@@ -29,6 +31,7 @@ pub(super) async fn watch(shared: Weak<Shared>) {
                 None => member.connect("", shared.connect_timeout).await.ok(),
             };
             if let Some(connection) = &connection {
+                connection.remind();
                 shared.hear_clock(node, &**connection);
             }
             let now = shared.clock.now();

@@ -240,6 +240,14 @@ impl Membership {
 }
 
 impl Connection {
+    /// The node keeps its quorum for no longer than this connection has not told it.
+    pub(super) fn node_may_have_forgotten(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| {
+            let told = Moment::from_nanos(node.told.load(Ordering::Relaxed));
+            told.until(self.clock.now()) >= node.plan.known_for()
+        })
+    }
+
     /// Tells the node its quorum again, in the background, if it is time.
     pub(super) fn remind_node(self: &Arc<Self>) {
         if self.node_is_due() {
@@ -263,10 +271,13 @@ impl Connection {
         let arguments = [&*text, &known_for.to_string()];
         let keys = [&*node.key];
         let answer = pin!(self.script(&scripts::QUORUM, &keys, &arguments, within));
-        if let Ok((answer, _)) = answer.await
-            && let Err(CommandError::Setup(_)) = said(&node.plan, &answer)
-        {
-            self.give_up();
+        let now = self.clock.now();
+        if let Ok((answer, _)) = answer.await {
+            match said(&node.plan, &answer) {
+                Ok(()) => node.told.store(now.as_nanos(), Ordering::Relaxed),
+                Err(CommandError::Setup(_)) => self.give_up(),
+                Err(_) => {}
+            }
         }
     }
 }

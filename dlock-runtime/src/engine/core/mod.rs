@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use self::neighbours::Neighbour;
 use super::local_queues::LocalQueues;
-use super::shared::Shared;
+use super::shared::{Shared, Tokens};
 use super::watchdog::Watchdog;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
@@ -70,7 +70,12 @@ impl Core {
             CommandError::Setup(why).into_error(None)
         })?;
         let observers = Arc::new(Observers::new(settings.observing.listener.clone()));
-        let shared = Arc::new(Shared::new(backend.clock(), settings.command_timeout));
+        let (clock, timeout) = (backend.clock(), settings.command_timeout);
+        let table = match backend.offers() {
+            Offers::Quorum => Tokens::of_quorum(),
+            _ => Tokens::default(),
+        };
+        let shared = Arc::new(Shared::new(clock, timeout, table));
         let core = Arc::new(Core {
             home: Home::here(),
             tokens,

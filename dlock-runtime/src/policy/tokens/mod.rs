@@ -44,12 +44,25 @@ pub(crate) use self::action::{Action, Census, ReleaseBy};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tokens<H> {
     entries: Entries<H>,
+    /// "Not ours" is what a quorum of nodes says: others may still have the lock as ours.
+    is_of_quorum: bool,
 }
 
 impl<H> Default for Tokens<H> {
     fn default() -> Self {
         Self {
             entries: Entries::default(),
+            is_of_quorum: false,
+        }
+    }
+}
+
+impl<H> Tokens<H> {
+    /// For a server that is several nodes.
+    pub(crate) fn of_quorum() -> Self {
+        Self {
+            is_of_quorum: true,
+            ..Self::default()
         }
     }
 }

@@ -26,7 +26,8 @@ const LATE: Duration = Duration::from_secs(6);
 
 impl<H: Clone> Tokens<H> {
     /// Ends a lease under its holder, for one cause that everybody is told. Cleans up what may be
-    /// left on the server, unless the server itself said that nothing is.
+    /// left on the server, unless the server itself said that nothing is. A quorum of nodes says so
+    /// only of itself.
     pub(super) fn lose(&mut self, token: Token, end: End, now: Moment) -> Option<Action<H>> {
         let entry = self.entries.get(token)?;
         let State::Holding { lease, holder } = &entry.state else {
@@ -40,8 +41,8 @@ impl<H: Clone> Tokens<H> {
         };
         let (holder, claim) = (holder.clone(), entry.claim.clone());
         match end {
-            End::NotOurs => self.entries.forget(token),
-            End::Over(_) => self.clean_up_after(token, longest, busy, None, now),
+            End::NotOurs if !self.is_of_quorum => self.entries.forget(token),
+            _ => self.clean_up_after(token, longest, busy, None, now),
         }
         Some(Action::Lost {
             holder,

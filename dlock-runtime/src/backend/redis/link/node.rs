@@ -40,6 +40,10 @@ impl Node for RedisLink {
         self.connection.node.as_ref().map(Membership::latest)
     }
 
+    fn remind(&self) {
+        self.connection.remind_node();
+    }
+
     fn hint_address(&self) -> Option<&Arc<str>> {
         self.hints.as_ref()
     }
@@ -47,6 +51,9 @@ impl Node for RedisLink {
     fn vote<'a>(&'a self, ballot: &'a Ballot, within: Duration) -> Answer<'a, Vote> {
         Box::pin(async move {
             exact(ballot.proposal)?;
+            if self.connection.node_may_have_forgotten() {
+                self.connection.tell_node(within).await;
+            }
             self.connection.remind_node();
             let (claim, proposal) = (&ballot.claim, ballot.proposed());
             let answer = if claim.kind().is_shared() {

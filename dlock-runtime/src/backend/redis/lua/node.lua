@@ -10,7 +10,7 @@
 --          '': it does not wait), proposed epoch; for each item: value
 --       a, item count; for each item: value, epoch to adopt
 --       b, item count, keep_until µs; for each item: value
--- reply T, if there are several items, all v or b, and each was done as asked: granted with the
+-- reply {T} if there are several items, all v or b, and each was done as asked: granted with the
 --       proposed epoch, or taken back where the value held the lock; otherwise
 --       T, then for each item
 --       of v: epoch                              granted
@@ -97,7 +97,7 @@ if number > 1 then
   end
   are_told = (has_freed or open > 0) and try('EXISTS', somebody_wants) ~= 0
   if open == 0 and not are_told then
-    return is_as_asked and T or replies
+    return is_as_asked and {T} or replies
   end
 end
 

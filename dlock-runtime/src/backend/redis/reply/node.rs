@@ -31,8 +31,9 @@ pub(in crate::backend::redis) fn of_node(
     };
     let is_of_a_batch = asked > 1;
     match reply {
-        Value::Int(_) if is_of_a_batch => {
-            let time = number(&reply).ok_or_else(|| unexpected("node", &reply))?;
+        Value::Array(items) if items.len() == 1 && is_of_a_batch => {
+            let time = items.first().and_then(number);
+            let time = time.ok_or_else(|| unexpected("node", &Value::Nil))?;
             let one = || {
                 Ok(OfNode {
                     time,

@@ -17,7 +17,7 @@ use super::super::LocalQueues;
 use super::super::queue_key::QueueKey;
 use super::WAITERS;
 use crate::backend::clock::Clock;
-use crate::engine::shared::Shared;
+use crate::engine::shared::{Shared, Tokens};
 use crate::engine::spec::AcquireSpec;
 use crate::policy::commands::{Cancelled, Claim};
 use crate::policy::lease::Terms;
@@ -111,7 +111,11 @@ impl Site {
         let server = Server {
             line: VecDeque::from([0]),
         };
-        let shared = Arc::new(Shared::new(Clock::real(), Duration::from_secs(1)));
+        let shared = Arc::new(Shared::new(
+            Clock::real(),
+            Duration::from_secs(1),
+            Tokens::default(),
+        ));
         Arc::new(Self {
             local_queues: LocalQueues::new(
                 shared.clone(),

@@ -23,7 +23,9 @@
 //!   Elsewhere each caller has its own timer.
 //! - **A flusher may be stuck**: on a runtime of many threads, behind a task that queued an item
 //!   and then blocks its thread; no other thread takes the flusher over. A caller that sees no
-//!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself.
+//!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself. The connection's own task
+//!   can be stuck in the same way behind a caller that has sent its command itself: nothing helps
+//!   against that, and the others wait until that thread goes on.
 //!
 //! Never in this folder: the lock held across an `await`, or a call under it that takes another
 //! lock.
@@ -300,7 +302,11 @@ impl Waiting<'_> {
                 match timeout_at(soon, &mut *self).await {
                     Ok(outcome) => return Ok(outcome),
                     // Another flusher sends the item, behind those that came earlier.
-                    Err(_) if self.batcher.is_of_node => self.batcher.flush(),
+                    Err(_) if self.batcher.is_of_node => {
+                        if self.batcher.waiters().queue.is_waiting(self.id) {
+                            self.batcher.flush();
+                        }
+                    }
                     Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
                     Err(_) => {}
                 }

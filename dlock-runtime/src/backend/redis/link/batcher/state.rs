@@ -91,7 +91,9 @@ impl<T> State<T> {
             Takes::All => self.waiting.len(),
         };
         let items = self.waiting.len().min(share).min(self.most);
-        self.latest = items;
+        if items > 0 {
+            self.latest = items;
+        }
         self.in_flight += items;
         self.batches += 1;
         let [mut batch, mut acquires] = [0; 2].map(|_| Vec::with_capacity(items));
@@ -125,16 +127,25 @@ impl<T> State<T> {
         self.waiting.drain(..).map(|(_, _, item)| item).collect()
     }
 
+    pub(super) fn is_waiting(&self, id: ItemId) -> bool {
+        self.position(id).is_some()
+    }
+
     /// Removes the item of a caller that goes; `None`: the item is in a batch.
     pub(super) fn withdraw(&mut self, id: ItemId) -> Option<T> {
-        let at = self
-            .waiting
-            .binary_search_by_key(&id.number, |it| it.0.number);
-        self.waiting.remove(at.ok()?).map(|(_, _, item)| item)
+        let at = self.position(id)?;
+        self.waiting.remove(at).map(|(_, _, item)| item)
     }
 
     /// The same, but only if no batch has been taken since the item was queued.
     pub(super) fn withdraw_if_stuck(&mut self, id: ItemId) -> Option<T> {
         (id.batches == self.batches).then(|| self.withdraw(id))?
+    }
+
+    fn position(&self, id: ItemId) -> Option<usize> {
+        let by_number = self
+            .waiting
+            .binary_search_by_key(&id.number, |it| it.0.number);
+        by_number.ok()
     }
 }

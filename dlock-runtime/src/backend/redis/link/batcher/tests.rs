@@ -170,7 +170,9 @@ impl World {
             Takes::All => MOST,
         };
         let batch = self.state.next_batch();
-        self.latest = batch.len();
+        if !batch.is_empty() {
+            self.latest = batch.len();
+        }
         let mut expected: Vec<_> = self.waiting.iter().take(most).copied().collect();
         expected.sort_by_key(|(_, who)| !who.1);
         let who: Vec<_> = expected.iter().map(|it| it.1).collect();
@@ -185,6 +187,9 @@ impl World {
 
     /// While an item waits, a flusher is pending.
     fn check(&self) {
+        for (id, _) in &self.waiting {
+            assert!(self.state.is_waiting(*id));
+        }
         assert!(self.waiting.is_empty() || self.flusher != Flushing::Nobody);
     }
 }

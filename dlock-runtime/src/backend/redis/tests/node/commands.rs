@@ -63,6 +63,25 @@ async fn a_late_vote_creates_nothing_and_a_later_take_back_is_conclusive() {
     assert!(!over.found && over.conclusive);
 }
 
+/// Nobody wants a hint at this node.
+#[tokio::test]
+async fn a_vote_that_is_taken_back_stays_as_nobodys_until_it_may_go() {
+    let server = server();
+    let link = link(&server.url()).await;
+    let [a, b] = ["a", "b"].map(|token| claim("lock:k", token));
+    vote(&link, &a, 1).await;
+    let kept = link
+        .take_back(&a, link.server_time() + HOUR, 0, CAP)
+        .await
+        .unwrap();
+    assert!(kept.found && kept.conclusive);
+    let Vote::Busy(outvoted) = vote(&link, &b, 1).await else {
+        panic!("it is kept");
+    };
+    assert_ne!(outvoted.busy.value, *a.value, "and nobody's");
+    assert!(!take_back(&link, &a).await.found);
+}
+
 #[tokio::test]
 async fn who_was_outvoted_is_told_when_the_lock_is_free() {
     let server = server();
