@@ -7,40 +7,47 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_harness::{DelayProxy, until, wait};
-use dlock_runtime::{Config, LockPool};
-use futures_util::future::join_all;
+use dlock_runtime::Config;
 use tokio::sync::oneshot;
 
+use crate::CAP;
 use crate::nodes::Nodes;
-use crate::{CAP, MAX_TTL};
 
-/// On each way to a node: none of its answers comes before the thread is blocked.
-const FAR: Duration = Duration::from_millis(50);
+/// On each way to a node: commands are in flight for twice as long, so that others are batched.
+const FAR: Duration = Duration::from_millis(300);
 
-const BLOCKED: Duration = Duration::from_secs(2);
+const BLOCKED: Duration = Duration::from_secs(4);
+
+const LEASE: Duration = Duration::from_secs(8);
 
 /// The last node's flusher is ready to run on a thread that is blocked, where no other takes it
 /// over. Another node hangs, so that the vote of each of the two others is needed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stuck_flusher_of_one_node_delays_nobody() {
-    let nodes = Nodes::voting(3).await;
+    let nodes = Nodes::start(3);
+    nodes.until_voting(LEASE).await;
     let wires: Vec<_> = nodes
         .0
         .iter()
         .map(|it| DelayProxy::start(it.addr(), FAR))
         .collect();
     let config = Config::redlock(wires.iter().map(DelayProxy::url))
-        .max_ttl(MAX_TTL)
-        .default_ttl(MAX_TTL)
+        .max_ttl(LEASE)
+        .default_ttl(LEASE)
+        .connect_timeout(CAP)
         .command_timeout(CAP);
-    let pool = LockPool::connect(config).await.unwrap();
+    let pool = dlock_runtime::LockPool::connect(config).await.unwrap();
     pool.lock("first").run(async |_| ()).await.unwrap();
     nodes.0[0].stop_signal();
 
-    // After a batch, no caller sends its command itself.
-    let several = (0..8).map(|number| pool.lock(format!("item:{number}")).acquire());
-    let several = join_all(several).await;
-    let several: Vec<_> = several.into_iter().map(Result::unwrap).collect();
+    let first = ["a", "b"].map(|key| {
+        let lock = pool.lock(key);
+        tokio::spawn(async move { lock.acquire().await.unwrap() })
+    });
+    until("two commands are in flight", CAP, async || {
+        pool.status().unwrap().in_flight == 2
+    })
+    .await;
     let (blocks, blocked) = oneshot::channel();
     let lock = pool.lock("c");
     let stuck = tokio::spawn(async move {
@@ -61,8 +68,8 @@ async fn a_stuck_flusher_of_one_node_delays_nobody() {
     other.release().await.unwrap();
     nodes.0[0].cont();
     stuck.await.unwrap().release().await.unwrap();
-    for held in several {
-        held.release().await.unwrap();
+    for held in first {
+        held.await.unwrap().release().await.unwrap();
     }
     until("no lock is left", CAP, async || nodes.locks().await == 0).await;
 }

@@ -2,7 +2,7 @@
 //! and its answer is there as soon as a quorum has decided.
 //!
 //! Invariants: a command about a claim goes to every node where something of it may be left; a node
-//! that hangs costs no more than its vote.
+//! that hangs costs its vote, and time only where the others' votes are split.
 
 use std::sync::Arc;
 use std::time::Duration;

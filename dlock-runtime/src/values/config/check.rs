@@ -18,6 +18,8 @@ use crate::values::ttl::{Margin, Ttl};
 /// is kept for 3.5 s after its last poll.
 const POLL_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
+const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
 /// The default of `max_ttl`.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
@@ -42,7 +44,8 @@ impl Config {
                 .map_err(|why| wrong.push(format!("{what}: {why}")))
                 .ok();
         };
-        lease("default_ttl", self.default_ttl);
+        let default_ttl = self.usual_ttl();
+        lease("default_ttl", default_ttl);
         if let Some(ttl) = self.repair_missing_ttl {
             lease("repair_missing_ttl", ttl);
         }
@@ -97,7 +100,7 @@ impl Config {
                 .and_then(Result::err),
         );
         let bounds = local_handoff.zip(clock_margin);
-        match (address, Ttl::new(self.default_ttl), bounds) {
+        match (address, Ttl::new(default_ttl), bounds) {
             (Some(address), Ok(default_ttl), Some((local_handoff, clock_margin)))
                 if wrong.is_empty() =>
             {
@@ -219,15 +222,23 @@ impl Config {
         }
     }
 
+    /// The `default_ttl`: without one that was given, no longer than a `max_ttl` that was.
+    fn usual_ttl(&self) -> Duration {
+        let usual = self
+            .max_ttl
+            .map_or(DEFAULT_TTL, |most| DEFAULT_TTL.min(most));
+        self.default_ttl.unwrap_or(usual)
+    }
+
     /// `max_ttl`: that of several nodes.
     fn check_max_ttl(&self, max_ttl: Option<Duration>) -> Option<String> {
         match (max_ttl, self.max_ttl) {
             (None, Some(_)) => {
                 Some("max_ttl: it is for several nodes (`redlock://`); leave it out".to_owned())
             }
-            (Some(most), _) if self.default_ttl > most => Some(format!(
+            (Some(most), _) if self.usual_ttl() > most => Some(format!(
                 "default_ttl: {:?} is longer than the `max_ttl` of {most:?}; shorten it, or raise `max_ttl` in all programs",
-                self.default_ttl
+                self.usual_ttl()
             )),
             _ => None,
         }

@@ -68,7 +68,7 @@ pub struct Config {
     login: Option<Login>,
     connector: Option<Connector>,
     namespace: String,
-    default_ttl: Duration,
+    default_ttl: Option<Duration>,
     default_wait: Wait,
     release: Release,
     connections: usize,
@@ -109,7 +109,7 @@ impl Config {
             login: None,
             connector: None,
             namespace: "lock:".to_owned(),
-            default_ttl: Duration::from_secs(30),
+            default_ttl: None,
             default_wait: Wait::For(Duration::from_secs(3)),
             release: Release::Confirmed,
             connections: 1,
@@ -200,9 +200,12 @@ impl Config {
         self
     }
 
-    /// The lease of a lock without a `ttl` of its own: 10 ms to 24 h. Default 30 s.
+    /// The lease of a lock without a `ttl` of its own: 10 ms to 24 h. Default 30 s, or [`max_ttl`] if
+    /// that is shorter.
+    ///
+    /// [`max_ttl`]: Self::max_ttl
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
-        self.default_ttl = ttl;
+        self.default_ttl = Some(ttl);
         self
     }
 

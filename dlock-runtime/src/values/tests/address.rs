@@ -260,6 +260,9 @@ fn what_can_t_work_is_refused_with_what_to_write() {
         ("redlock://a,b,b", "a node is named twice"),
         ("redlock://a,b,", "a node without a name"),
         ("redlock://a, b, c", "a space in the list of hosts"),
+        ("redlock://a;b;c", "separate them by commas"),
+        ("redlock://u:p@a,u:p@b,u:p@c", "the login is given once"),
+        ("redlock://a/1,b/1,c/1", "given once, behind the last one"),
         (
             "redlock://a,redis://b,redis://c",
             "without a scheme; give `redlock://",

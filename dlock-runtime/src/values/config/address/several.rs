@@ -68,6 +68,22 @@ fn several_hosts(rest: &str) -> Result<(&str, Url), String> {
         Some((user, hosts)) => (format!("{user}@"), hosts),
         None => (String::new(), authority),
     };
+    if user.trim_end_matches('@').contains('@') {
+        return Err(
+            "url: the login is given once, before the first host; write `%40` for `@` in a password"
+                .to_owned(),
+        );
+    }
+    if hosts.contains(';') {
+        return Err("url: `;` in the list of hosts; separate them by commas".to_owned());
+    }
+    if path
+        .split(['?', '#'])
+        .next()
+        .is_some_and(|it| it.contains(','))
+    {
+        return Err("url: what follows the hosts is given once, behind the last one".to_owned());
+    }
     let url = parse(&format!("redis://{user}all{path}"))?;
     check_parts(&url)?;
     Ok((hosts, url))
