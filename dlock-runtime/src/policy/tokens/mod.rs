@@ -12,7 +12,8 @@
 //!                                     ▼
 //!                                CleaningUp ──conclusive, or its time is over──▶ (forgotten)
 //! ```
-//! and Holding ──handed on──▶ Waiting, for the next waiter of this process.
+//! and Holding ──handed on──▶ Waiting, for the next waiter of this process. Over a quorum of nodes
+//! a hold that is refused is cleaned up, too: the nodes that did not refuse it may have it.
 //!
 //! Invariants: a token enters once and never leaves `CleaningUp` for a live state, so no late
 //! answer revives it; nothing is renewed once its release may have been sent; everything of ours
