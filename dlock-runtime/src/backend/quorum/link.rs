@@ -172,7 +172,7 @@ impl Link for QuorumLink {
         })
     }
 
-    /// Conclusive at all nodes, or an error.
+    /// Conclusive at all nodes, or found at a quorum, or an error.
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
@@ -183,7 +183,8 @@ impl Link for QuorumLink {
         Box::pin(async move {
             let bounds = (keep_until, not_after);
             let taken_back = self.take_back(claim, bounds, within, WaitsFor::All).await;
-            if taken_back.is_open {
+            let is_freed = taken_back.verdict == Verdict::Yes;
+            if taken_back.is_open && !is_freed {
                 return Err(CommandError::Unclear(Reason::new(
                     "some nodes did not say that nothing is left there",
                 )));
@@ -191,7 +192,7 @@ impl Link for QuorumLink {
             Ok(Cancelled {
                 time: pool_time(self.shared.clock.now()),
                 found: taken_back.found,
-                conclusive: true,
+                conclusive: !taken_back.is_open,
                 rest: taken_back.rest,
             })
         })

@@ -350,3 +350,47 @@ fn one_token_can_be_looked_at_alone() {
     );
     assert_eq!(table.next_check_at(token(9)), None);
 }
+
+/// Some of its nodes have not said yet that nothing is left there.
+#[test]
+fn a_quorum_confirms_a_release_before_all_of_its_nodes_do() {
+    let mut table = Table::of_quorum();
+    grant(&mut table, 1, at(0), Some(300));
+    assert_eq!(renewed(&table, &table.clone().due(at(300))), [token(1)]);
+    table.due(at(300));
+    assert_eq!(table.release(token(1), at(310)), ReleaseBy::Host);
+    table.renewed(token(1), at(300), Renewed::Yes, at(320));
+    assert!(is_cancel(&table.due(at(320))));
+    let by_most = Cancelled {
+        found: true,
+        ..cancelled(false, 1)
+    };
+    let told = table.cancelled(token(1), by_most, true, at(330));
+    let Some(Action::CleanedUp {
+        holder: Some(1),
+        found: Some(found),
+        ..
+    }) = told
+    else {
+        panic!("{told:?}");
+    };
+    assert!(found.found && found.is_open);
+    assert!(table.is_cleaning_up(token(1)), "the others are asked again");
+    assert!(is_cancel(&table.due(at(2000))));
+    let over = table.cancelled(token(1), cancelled(true, 2), false, at(2010));
+    assert!(
+        matches!(over, Some(Action::CleanedUp { holder: None, .. })),
+        "{over:?}"
+    );
+    assert!(table.all().is_empty());
+}
+
+/// Others may still have it.
+#[test]
+fn a_lock_that_a_quorum_refuses_is_cleaned_up() {
+    let mut table = Table::of_quorum();
+    grant(&mut table, 1, at(0), Some(300));
+    let lost = table.refused(token(1), at(100));
+    assert!(matches!(lost, Some(Action::Lost { .. })), "{lost:?}");
+    assert!(is_cancel(&table.due(at(100))));
+}

@@ -306,7 +306,7 @@ impl<H: Clone> Tokens<H> {
         let State::CleaningUp(it) = &mut entry.state else {
             return None;
         };
-        if answer.conclusive || behind_acquire {
+        if answer.conclusive || (behind_acquire && !self.is_of_quorum) {
             let (holder, claim) = (it.holder.take(), entry.claim.clone());
             self.entries.forget(token);
             return Some(Action::CleanedUp {
@@ -319,9 +319,23 @@ impl<H: Clone> Tokens<H> {
                 }),
             });
         }
-        let next = it.inconclusive(answer, now);
+        let (next, freed) = if self.is_of_quorum {
+            // A quorum of nodes has it no more, so it is free; the others are asked again.
+            (it.failed(now), it.holder.take())
+        } else {
+            (it.inconclusive(answer, now), None)
+        };
+        let claim = entry.claim.clone();
         self.entries.check_at(token, next);
-        None
+        freed.map(|holder| Action::CleanedUp {
+            holder: Some(holder),
+            claim,
+            found: Some(GivenBack {
+                found: answer.found,
+                rest: answer.rest,
+                is_open: true,
+            }),
+        })
     }
 
     /// A `cancel` got no clear answer.
