@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 /// in the background and goes on has two commands in flight.
 const ALONE: usize = 2;
 
-/// After a batch of so many items, no caller sends by itself: others of this turn follow, whose
-/// items would be in smaller batches behind it.
+/// Where a batch takes all that waits: after one of so many items no caller sends by itself, since
+/// others of this turn follow.
 pub(super) const MANY: usize = 4;
 
 /// How much of what waits a batch takes.
@@ -63,12 +63,16 @@ impl<T> State<T> {
         }
     }
 
-    /// Whether few commands are in flight, no flusher is pending and the latest batch was small;
+    /// Whether few commands are in flight, no flusher is pending and no other callers are expected;
     /// then the caller sends its command itself, and calls [`ended`](Self::ended) afterwards.
     pub(super) fn goes_alone(&mut self) -> bool {
-        let is_alone = self.in_flight < ALONE && !self.is_flushing && self.latest < MANY;
+        let is_alone = self.in_flight < ALONE && !self.is_flushing && !self.others_follow();
         self.in_flight += usize::from(is_alone);
         is_alone
+    }
+
+    fn others_follow(&self) -> bool {
+        self.takes == Takes::All && self.latest >= MANY
     }
 
     /// Queues an item. `true`: the caller has to start a flusher.

@@ -145,7 +145,9 @@ impl World {
         let who = (self.asked, is_release);
         self.asked += 1;
         let sent: usize = self.in_flight.iter().sum();
-        let is_alone = sent < 2 && self.flusher == Flushing::Nobody && self.latest < MANY;
+        let is_alone = sent < 2
+            && self.flusher == Flushing::Nobody
+            && (self.takes == Takes::Half || self.latest < MANY);
         assert_eq!(self.state.goes_alone(), is_alone);
         if is_alone {
             self.in_flight.push(1);
