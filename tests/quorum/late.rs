@@ -13,7 +13,7 @@ use crate::nodes::Nodes;
 /// Nothing is gone because this is over.
 const LEASE: Duration = Duration::from_secs(8);
 
-async fn leaves_nothing(ttl: Duration, end: impl AsyncFnOnce(LockGuard)) {
+async fn leaves_nothing(end: impl AsyncFnOnce(LockGuard)) {
     let nodes = Nodes::start(3);
     nodes.until_voting(LEASE).await;
     let slow = Proxy::start(nodes.0[2].addr());
@@ -28,7 +28,7 @@ async fn leaves_nothing(ttl: Duration, end: impl AsyncFnOnce(LockGuard)) {
     let about_the_lock = || Matcher::script().containing("lock:item");
     let vote = slow.on(about_the_lock(), Action::Hold);
     let taken_back = slow.on(about_the_lock().nth(2), Action::Signal);
-    let lock = pool.lock("item").ttl(ttl).acquire().await.unwrap();
+    let lock = pool.lock("item").acquire().await.unwrap();
     until("the vote is on its way", CAP, async || vote.fired() == 1).await;
     end(lock).await;
     until("another connection takes it back", CAP, async || {
@@ -54,7 +54,15 @@ async fn leaves_nothing(ttl: Duration, end: impl AsyncFnOnce(LockGuard)) {
 
 #[tokio::test]
 async fn of_a_guard_that_is_dropped() {
-    leaves_nothing(LEASE, async |lock| drop(lock)).await;
+    leaves_nothing(async |lock| drop(lock)).await;
+}
+
+#[tokio::test]
+async fn of_a_release() {
+    leaves_nothing(async |lock| {
+        lock.release().await.unwrap();
+    })
+    .await;
 }
 
 /// Two nodes lose it, so that it is lost; the third one would keep others out.
@@ -85,12 +93,4 @@ async fn a_lock_that_most_nodes_lost_is_taken_back_at_the_others() {
         })
         .await;
     }
-}
-
-#[tokio::test]
-async fn of_a_release() {
-    leaves_nothing(LEASE, async |lock| {
-        lock.release().await.unwrap();
-    })
-    .await;
 }

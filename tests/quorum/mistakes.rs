@@ -68,17 +68,21 @@ async fn numbers_that_cannot_decide() {
     }
 }
 
+async fn follow(replica: &RedisServer, master: &RedisServer) {
+    let port = master.port().to_string();
+    replica.cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
+    until("the replica follows", CAP, async || {
+        let info: String = master.ask(&["INFO", "replication"]).await;
+        info.contains("state=online")
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_replica_or_a_master_with_replicas() {
     let nodes = Nodes::start(3);
     let urls = || nodes.0.iter().map(RedisServer::url);
-    let port = nodes.0[0].port().to_string();
-    nodes.0[1].cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
-    until("the replica follows", CAP, async || {
-        let info: String = nodes.0[0].ask(&["INFO", "replication"]).await;
-        info.contains("state=online")
-    })
-    .await;
+    follow(&nodes.0[1], &nodes.0[0]).await;
     // Either the replica or its master is met first.
     refused(
         &nodes,
@@ -112,13 +116,7 @@ async fn a_node_that_gets_a_replica_later_is_away() {
     let urls = || nodes.0[..3].iter().map(RedisServer::url);
     let pool = LockPool::connect(of(urls())).await.unwrap();
     pool.lock("item").run(async |_| ()).await.unwrap();
-    let port = nodes.0[0].port().to_string();
-    nodes.0[3].cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
-    until("the replica follows", CAP, async || {
-        let info: String = nodes.0[0].ask(&["INFO", "replication"]).await;
-        info.contains("state=online")
-    })
-    .await;
+    follow(&nodes.0[3], &nodes.0[0]).await;
     // Then all connections are made again.
     for node in &nodes.0[..3] {
         node.cmd(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;

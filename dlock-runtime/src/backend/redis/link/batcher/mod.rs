@@ -4,10 +4,11 @@
 //! item on the wire, `flusher` is the task that sends a batch, `kept` one command that is sent in any
 //! case, `outcomes` keeps what became of an item until its caller reads it.
 //!
-//! - **No caller waits for another's answer**: the first two callers send their commands themselves, at
-//!   once (at a node, unless the latest batch was large). Any other caller queues an item, and one flusher at a time, a task
-//!   of the connection's runtime, sends what is queued when it runs. It waits only for the tasks
-//!   that were ready before it, so a caller that is dropped or no longer polled delays nobody.
+//! - **No caller waits for another's answer**: the first two callers send their commands
+//!   themselves, at once (at a node, unless the latest batch was large). Any other caller queues an
+//!   item, and one flusher at a time, a task of the connection's runtime, sends what is queued when
+//!   it runs. It waits only for the tasks that were ready before it, so a caller that is dropped or
+//!   no longer polled delays nobody.
 //! - **Withdrawn or sent**: a caller that goes before its item is on the wire withdraws it, and
 //!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
 //!   lock, under which a batch is also put into the connection's pipe; so a `cancel` that is sent
