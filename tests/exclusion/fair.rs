@@ -6,39 +6,42 @@ use std::time::{Duration, Instant};
 use dlock_harness::{Child, Interval, check_exclusive, until, wait};
 
 use crate::fleet::CAP;
-use crate::item::{CLAIM, HEARTBEAT, Item, pid_of};
+use crate::item::{CLAIM, HEARTBEAT, Item, pid_of, task_of};
 
-async fn in_order_of_arrival(item: &Item, alive: &mut [Child], order: &[u32]) {
+/// A task of a process.
+type Who = (u32, u64);
+
+async fn in_order_of_arrival(item: &Item, alive: &mut [Child], order: &[Who]) {
     let mut turns: Vec<Interval> = Vec::new();
     for child in alive.iter_mut() {
         child.expect_line("done", CAP).await;
         assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
         let lines = child.lines();
-        let mut its: Vec<_> = lines.iter().filter_map(|it| Interval::parse(it)).collect();
-        its.sort_by_key(|turn| turn.start_ns);
-        let numbers: Vec<u64> = its.iter().map(task_of).collect();
-        assert!(numbers.is_sorted(), "its own order: {numbers:?}");
-        turns.extend(its);
+        turns.extend(lines.iter().filter_map(|it| Interval::parse(it)));
     }
     check_exclusive(&turns).unwrap();
     turns.sort_by_key(|turn| turn.start_ns);
-    let had: Vec<u32> = turns.iter().map(process_of).collect();
+    let had: Vec<Who> = turns.iter().map(who).collect();
     assert_eq!(had, order, "in order of arrival");
     item.nothing_is_left().await;
 }
 
-fn process_of(turn: &Interval) -> u32 {
-    turn.who.split(' ').nth(1).unwrap().parse().unwrap()
+fn who(turn: &Interval) -> Who {
+    let words: Vec<_> = turn.who.split(' ').collect();
+    (words[1].parse().unwrap(), words[3].parse().unwrap())
 }
 
-fn task_of(turn: &Interval) -> u64 {
-    turn.who.rsplit(' ').next().unwrap().parse().unwrap()
-}
-
-/// The pids of the waiting entries, in order of arrival.
-async fn arrivals(item: &Item) -> Vec<u32> {
+/// Who waits, in order of arrival.
+async fn arrivals(item: &Item) -> Vec<Who> {
     let places = item.places().await;
-    places.iter().map(|place| pid_of(place)).collect()
+    let who = |place: &String| (pid_of(place), task_of(place));
+    places.iter().map(who).collect()
+}
+
+/// The tasks of a process that asked one after the other.
+fn one_by_one(order: &[Who], process: u32) -> bool {
+    let its = order.iter().filter(|(pid, _)| *pid == process);
+    its.is_sorted_by_key(|(_, task)| task)
 }
 
 #[tokio::test]
@@ -55,10 +58,15 @@ async fn all_processes_in_order_of_arrival_but_the_killed_one_at_once() {
     .await;
     let mut doomed = line.remove(1);
     let mut order = arrivals(&item).await;
-    let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    assert!(changes >= 4, "they came one process after the other");
+    let changes = order.windows(2).filter(|pair| pair[0].0 != pair[1].0);
+    assert!(
+        changes.count() >= 4,
+        "they came one process after the other"
+    );
+    let mut pids = line.iter().map(Child::pid);
+    assert!(pids.all(|pid| one_by_one(&order, pid)), "{order:?}");
     doomed.kill();
-    order.retain(|pid| *pid != doomed.pid());
+    order.retain(|(pid, _)| *pid != doomed.pid());
     let freed = Instant::now();
     door.release().await.unwrap();
     in_order_of_arrival(&item, &mut line, &order).await;
@@ -74,25 +82,25 @@ async fn a_process_stopped_for_long_is_passed_over_at_once() {
     let door = item.close("x").await;
     let stopped = item.asks("fair", 1, 10, 0);
     item.until_entries(10).await;
-    let mut line = [item.asks("fair", 2, 4, 0)];
+    let mut line = item.asks("fair", 2, 4, 0);
     item.until_entries(14).await;
+    let mut order = arrivals(&item).await.split_off(10);
+    assert!(one_by_one(&order, line.pid()), "{order:?}");
     stopped.stop();
     item.until_lapsed(10).await;
     let freed = Instant::now();
     door.release().await.unwrap();
-    let order = [line[0].pid(); 4];
-    line[0].expect_line("begins", CAP).await;
+    line.expect_line("begins", CAP).await;
     let took = freed.elapsed();
     assert!(took < wait::scaled(Duration::from_millis(2500)), "{took:?}");
-    until("all have had it", CAP, async || {
-        line[0].lines().iter().any(|said| said == "done")
-    })
-    .await;
-    // When the process continues, it queues again at the end, and has its turns.
+    // When the process continues, its tasks queue again, and have their turns.
+    item.until_entries(0).await;
+    let door = item.close("x").await;
     stopped.cont();
-    let mut both = line.into_iter().chain([stopped]).collect::<Vec<_>>();
-    let order = [&order[..], &[both[1].pid(); 10]].concat();
-    in_order_of_arrival(&item, &mut both, &order).await;
+    item.until_entries(10).await;
+    order.extend(arrivals(&item).await);
+    door.release().await.unwrap();
+    in_order_of_arrival(&item, &mut [line, stopped], &order).await;
 }
 
 /// One entry of a process that was stopped just now may still be granted the lock, which costs a

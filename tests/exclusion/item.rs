@@ -155,3 +155,9 @@ pub(crate) fn pid_of(entry: &str) -> u32 {
     let pid = entry.rsplit('|').nth(2).expect("a description");
     pid.parse().unwrap_or_else(|_| panic!("{entry}"))
 }
+
+/// The number of the task that wrote an entry, which is the function's name in it.
+pub(crate) fn task_of(entry: &str) -> u64 {
+    let task = entry.rsplit('|').nth(1).expect("a description");
+    task.parse().unwrap_or_else(|_| panic!("{entry}"))
+}

@@ -161,7 +161,8 @@ async fn holds(what: &[(&str, &LockGuard)], pause: Duration, who: &str) {
 }
 
 /// Asks `tasks` times for the lock `item`, of this `kind`, a moment apart, and prints `asked`. Each
-/// holder prints as above, and keeps the lock for `hold_ms`.
+/// holder prints as above, and keeps the lock for `hold_ms`. An entry's function is its task's
+/// number.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn ask(settings: &Settings) {
     let pool = LockPool::connect(patient(&settings.url)).await.unwrap();
@@ -173,6 +174,7 @@ pub(crate) async fn ask(settings: &Settings) {
         let kind = settings.text("kind").to_owned();
         let request = of_kind(pool.lock("item"), &kind);
         let request = request.ttl(ttl).renew().wait(Wait::Forever);
+        let request = request.function(number.to_string().leak());
         let who = format!("process {} task {number}", std::process::id());
         let body = async move |lock: &LockGuard| holds(&[(&kind, lock)], pause, &who).await;
         tasks.push(tokio::spawn(async move { request.run(body).await }));
