@@ -48,7 +48,7 @@ pub(crate) async fn count(settings: &Settings) {
         .command_timeout(COMMAND_TIMEOUT);
     let pool = LockPool::connect(config).await.unwrap();
     let resource = Resource::at(settings.text("resource")).await;
-    let steps = settings.number("body_ms").div_ceil(2);
+    let takes = Duration::from_millis(settings.number("body_ms"));
     let pause = Duration::from_millis(settings.number("pause_ms"));
     println!("ready");
     while !resource.is_over().await {
@@ -59,7 +59,7 @@ pub(crate) async fn count(settings: &Settings) {
                 begun.elapsed() < WAIT + COMMAND_TIMEOUT + SLACK,
                 "{begun:?}"
             );
-            resource.count(lock, &ran, steps).await;
+            resource.count(lock, &ran, takes).await;
         };
         let outcome = pool.lock("count").wait(WAIT).run(body).await;
         if let Some(interval) = ran.interval() {
@@ -119,14 +119,15 @@ impl Resource {
         exists.unwrap()
     }
 
-    async fn count(&self, lock: &LockGuard, ran: &Ran, steps: u64) {
+    async fn count(&self, lock: &LockGuard, ran: &Ran, takes: Duration) {
+        let begun = Instant::now();
         ran.start_ns.set(now_ns());
         ran.last_ns.set(ran.start_ns.get());
         ran.fence.set(lock.fence().get());
         println!("holds {}", lock.fence());
         let fence = format!("{:020}", lock.fence().get());
         let before: Option<u64> = self.call(READ, &[&fence]).await;
-        for _ in 0..steps {
+        while begun.elapsed() < takes {
             ran.last_ns.set(now_ns());
             tokio::time::sleep(STEP).await;
         }
