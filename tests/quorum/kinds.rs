@@ -123,6 +123,9 @@ async fn a_writer_that_waits_comes_in_although_somebody_always_reads() {
     .await;
     let guard = writer(&writing).acquire().await.unwrap();
     assert!(guard.waited() > Duration::ZERO);
+    // It is told when the last reader leaves, or asks again after a second.
+    let most = dlock_harness::wait::scaled(Duration::from_secs(5));
+    assert!(guard.waited() < most, "{:?}", guard.waited());
     readers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 

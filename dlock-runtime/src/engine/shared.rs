@@ -118,6 +118,13 @@ impl Shared {
         }
     }
 
+    /// For a server that is a quorum of nodes.
+    pub(super) fn of_quorum(clock: Clock, command_timeout: Duration) -> Self {
+        let shared = Self::new(clock, command_timeout, Tokens::of_quorum());
+        shared.lock().queues = QueueTable::of_quorum();
+        shared
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -90,11 +90,11 @@ pub(super) static WRITE: LazyLock<Script> =
 /// What a node of a quorum is asked.
 pub(super) static NODE: LazyLock<Script> = LazyLock::new(|| {
     let fast_path = include_str!("lua/node_fast_path.lua");
-    Script::of(&[fast_path, include_str!("lua/node.lua")])
+    Script::of(&[fast_path, HINTS, include_str!("lua/node.lua")])
 });
 /// The same about a lock of a kind with many holders.
 pub(super) static NODE_SHARED: LazyLock<Script> =
-    LazyLock::new(|| Script::shared(include_str!("lua/node_shared.lua")));
+    LazyLock::new(|| Script::shared(&[HINTS, include_str!("lua/node_shared.lua")].concat()));
 /// Keeps what a node knows about its quorum.
 pub(super) static QUORUM: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("lua/quorum.lua")]));
@@ -132,6 +132,7 @@ const GRANT: &str = include_str!("lua/grant.lua");
 const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
 const EXCLUSIVE_RELEASE: &str = include_str!("lua/exclusive_release.lua");
 const SHARED: &str = include_str!("lua/shared.lua");
+const HINTS: &str = include_str!("lua/hints.lua");
 
 /// The part of `release_fast_path.lua` that a native command replaces.
 const GET_AND_DEL: &str = "redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])";

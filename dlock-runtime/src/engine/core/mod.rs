@@ -71,11 +71,10 @@ impl Core {
         })?;
         let observers = Arc::new(Observers::new(settings.observing.listener.clone()));
         let (clock, timeout) = (backend.clock(), settings.command_timeout);
-        let table = match backend.offers() {
-            Offers::Quorum => Tokens::of_quorum(),
-            _ => Tokens::default(),
-        };
-        let shared = Arc::new(Shared::new(clock, timeout, table));
+        let shared = Arc::new(match backend.offers() {
+            Offers::Quorum => Shared::of_quorum(clock, timeout),
+            _ => Shared::new(clock, timeout, Tokens::default()),
+        });
         let core = Arc::new(Core {
             home: Home::here(),
             tokens,

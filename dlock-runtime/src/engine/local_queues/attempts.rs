@@ -151,12 +151,13 @@ impl LocalQueues {
         }
     }
 
-    /// A node says that the lock is free there: whoever waits for it asks for it again. It carries no
-    /// right, and false ones cost few acquires.
+    /// A node says that the lock is free there: those whose turn it is ask for it again. It carries
+    /// no right, and false ones cost few acquires.
     pub(in crate::engine) fn freed(&self, key: &Arc<str>, now: Moment) {
-        self.at(&QueueKey::for_all(key.clone()), |it| {
-            it.queue_state.freed(now);
-        });
+        let told = self.lock().queues.to_tell(key);
+        for queue_key in told {
+            self.at(&queue_key, |it| it.queue_state.freed(now));
+        }
     }
 
     /// Pushes may have been missed: every leader polls.

@@ -6,6 +6,7 @@
 //! own expiry), and a `fair` waiter, for which the order of arrival at the server counts.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -51,6 +52,16 @@ impl QueueKey {
             key,
             number: 0,
         }
+    }
+
+    /// The queues of this key that are not shared.
+    pub(in crate::engine) fn all_own(key: &Arc<str>) -> RangeInclusive<Self> {
+        let numbered = |number, hash| Self {
+            key: key.clone(),
+            number,
+            hash,
+        };
+        numbered(1, 0)..=numbered(u64::MAX, u64::MAX)
     }
 
     pub(in crate::engine) fn key(&self) -> &Arc<str> {

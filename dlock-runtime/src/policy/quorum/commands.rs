@@ -97,5 +97,8 @@ pub(crate) const HINTS_TTL: Duration = Duration::from_secs(7);
 /// it pauses between two attempts.
 pub(crate) const WRITER_WAITS: Duration = Duration::from_millis(2500);
 
+/// For how long it does so at most after it was told that the lock is free.
+pub(crate) const WRITER_COMES: Duration = Duration::from_millis(500);
+
 /// The most addresses that one command of a node tries, so that it never blocks the node for long.
 pub(crate) const HINTS_AT_ONCE: usize = 3;

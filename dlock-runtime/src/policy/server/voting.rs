@@ -5,15 +5,15 @@
 //! again. Invariants: `last_epoch` only grows, and is at least every number that a holder of a key
 //! holds here; a number is adopted only by a claim that holds the lock here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Publish, Reached, Server, micros, shared};
-use crate::policy::commands::{Cancelled, Claim, GivenBack};
+use super::{Publish, Reached, Server, locks, micros, shared};
+use crate::policy::commands::{Cancelled, Claim, GivenBack, Left};
 use crate::policy::quorum::commands::{
-    Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Outvoted, Vote, WRITER_WAITS,
+    Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Outvoted, Vote, WRITER_COMES, WRITER_WAITS,
 };
-use crate::values::entry::{Entry, Letter};
+use crate::values::entry::{self, Entry, Letter};
 
 /// Whom to give a hint, for each key, in the order in which they were outvoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,9 +22,16 @@ pub(super) struct Hints(BTreeMap<Arc<str>, Wanting>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Wanting {
     addresses: Vec<Arc<str>>,
-    /// Until when a writer counts as waiting.
-    writer_until: u64,
+    /// The writers that readers keep out, and until when each counts as waiting.
+    writers: BTreeSet<(u64, Arc<str>)>,
     expires: u64,
+}
+
+/// The one to tell next.
+struct Next {
+    address: Arc<str>,
+    /// Set for a writer: until when it counts as waiting.
+    writer_until: Option<u64>,
 }
 
 impl Hints {
@@ -49,7 +56,7 @@ impl Hints {
         self.live(key, time);
         let wanting = self.0.entry(key.clone()).or_insert(Wanting {
             addresses: Vec::new(),
-            writer_until: 0,
+            writers: BTreeSet::new(),
             expires: 0,
         });
         wanting.expires = time + micros(HINTS_TTL);
@@ -57,37 +64,74 @@ impl Hints {
     }
 
     /// Keeps new readers out for a while.
-    fn writer_waits(&mut self, key: &Arc<str>, time: u64) {
-        self.prolonged(key, time).writer_until = time + micros(WRITER_WAITS);
+    fn writer_waits(&mut self, key: &Arc<str>, address: &Arc<str>, time: u64) {
+        let wanting = self.prolonged(key, time);
+        wanting.writers.retain(|(_, it)| it != address);
+        let until = time + micros(WRITER_WAITS);
+        wanting.writers.insert((until, address.clone()));
     }
 
-    fn does_a_writer_wait(&mut self, key: &str, time: u64) -> bool {
-        self.live(key, time)
-            .is_some_and(|wanting| wanting.writer_until > time)
+    /// Until when the last writer counts as waiting, if one does.
+    fn a_writer_waits_until(&mut self, key: &str, time: u64) -> Option<u64> {
+        let wanting = self.live(key, time)?;
+        let (until, _) = wanting.writers.last()?;
+        (*until > time).then_some(*until)
     }
 
+    /// Afterwards the others have their turns: readers that wait, and writers when they ask again.
     fn writer_is_in(&mut self, key: &str) {
         if let Some(wanting) = self.0.get_mut(key) {
-            wanting.writer_until = 0;
+            wanting.writers.clear();
             self.forget_if_empty(key);
         }
     }
 
     fn forget_if_empty(&mut self, key: &str) {
-        let is_empty = |it: &Wanting| it.addresses.is_empty() && it.writer_until == 0;
+        let is_empty = |it: &Wanting| it.addresses.is_empty() && it.writers.is_empty();
         if self.0.get(key).is_some_and(is_empty) {
             self.0.remove(key);
         }
     }
 
-    fn next(&mut self, key: &str, time: u64) -> Option<Arc<str>> {
+    fn forget_lapsed_writers(&mut self, key: &str, time: u64) {
+        if let Some(wanting) = self.live(key, time) {
+            wanting.writers.retain(|(until, _)| *until > time);
+            self.forget_if_empty(key);
+        }
+    }
+
+    /// A writer comes first, and stays until it has been told.
+    fn next(&mut self, key: &str, time: u64) -> Option<Next> {
         let wanting = self.live(key, time)?;
-        let next = (!wanting.addresses.is_empty()).then(|| wanting.addresses.remove(0));
-        if next.is_none() {
-            wanting.writer_until = 0; // as in the scripts, where it is the last one in the list
+        let next = if let Some((until, address)) = wanting.writers.first().cloned() {
+            wanting.addresses.retain(|it| *it != address);
+            Next {
+                address,
+                writer_until: Some(until),
+            }
+        } else {
+            let address = wanting.addresses.first()?.clone();
+            wanting.addresses.remove(0);
+            Next {
+                address,
+                writer_until: None,
+            }
+        };
+        self.forget_if_empty(key);
+        Some(next)
+    }
+
+    /// A writer that listens has some time to come, and counts no longer as waiting if it does not.
+    fn writer_was_told(&mut self, key: &str, next: &Next, listens: bool, time: u64) {
+        let (Some(until), Some(wanting)) = (next.writer_until, self.live(key, time)) else {
+            return;
+        };
+        wanting.writers.remove(&(until, next.address.clone()));
+        if listens {
+            let until = until.min(time + micros(WRITER_COMES));
+            wanting.writers.insert((until, next.address.clone()));
         }
         self.forget_if_empty(key);
-        next
     }
 
     #[cfg(test)]
@@ -132,13 +176,23 @@ impl Server {
         let entry = shared(claim);
         let fits = match &entry {
             None => self.locks.is_free(key, time),
-            Some(entry) => self.fits(key, entry, time) && !self.is_held_back(key, entry, time),
+            Some(entry) => self.fits(key, entry, time),
         };
-        if !fits {
-            if ballot.waits() && claim.kind() == Letter::Writer {
-                self.hints.writer_waits(key, time);
+        let held_back = match &entry {
+            Some(entry) if fits => self.held_back_until(key, entry, time),
+            _ => None,
+        };
+        if !fits || held_back.is_some() {
+            let mut outvoted = self.outvoted(key, hint_to, time);
+            if let Some(until) = held_back.filter(|_| self.locks.is_free(key, time)) {
+                outvoted.busy.left = Left::For(locks::left(until, time));
             }
-            return Vote::Busy(self.outvoted(key, hint_to, time));
+            let is_a_writers = entry::read(&outvoted.busy.value)
+                .is_some_and(|holder| holder.letter == Letter::Writer);
+            if ballot.waits() && claim.kind() == Letter::Writer && !is_a_writers {
+                self.hints.writer_waits(key, hint_to, time);
+            }
+            return Vote::Busy(outvoted);
         }
         let epoch = self.draw_proposed(*proposal);
         self.sweep(time);
@@ -155,12 +209,11 @@ impl Server {
         Vote::Granted { time, epoch }
     }
 
-    /// Whether a reader that would fit leaves the turn to a writer: otherwise readers that come one
-    /// after the other would keep it out for ever.
-    fn is_held_back(&mut self, key: &str, entry: &Entry<'_>, time: u64) -> bool {
-        entry.letter == Letter::Reader
-            && !self.locks.is_free(key, time)
-            && self.hints.does_a_writer_wait(key, time)
+    /// Until when a reader that would fit leaves the turn to a writer, also if the lock is free:
+    /// otherwise readers that come one after the other would keep it out for ever.
+    fn held_back_until(&mut self, key: &str, entry: &Entry<'_>, time: u64) -> Option<u64> {
+        let is_reader = entry.letter == Letter::Reader;
+        is_reader.then(|| self.hints.a_writer_waits_until(key, time))?
     }
 
     fn outvoted(&mut self, key: &Arc<str>, hint_to: &Arc<str>, time: u64) -> Outvoted {
@@ -232,13 +285,17 @@ impl Server {
         }
     }
 
-    /// Tells the first address that listens that the key is free.
+    /// Tells the first address that listens that the key is free; a writer that readers kept out
+    /// comes before all others.
     pub(super) fn hint(&mut self, key: &Arc<str>, time: u64, publish: &mut dyn Publish) {
+        self.hints.forget_lapsed_writers(key, time);
         for _ in 0..HINTS_AT_ONCE {
-            let Some(address) = self.hints.next(key, time) else {
+            let Some(next) = self.hints.next(key, time) else {
                 return;
             };
-            if publish.hint(&address, key) != Reached::Nobody {
+            let listens = publish.hint(&next.address, key) != Reached::Nobody;
+            self.hints.writer_was_told(key, &next, listens, time);
+            if listens {
                 return;
             }
         }

@@ -21,7 +21,6 @@
 --       of a: 1 adopted, 0 the value does not hold the lock
 --       of b: 1 the value held the lock, 0 it did not
 --       {9, words}: the item was refused with this error
-local HINTS_TTL, HINTS_AT_ONCE = 7000, 3 -- as in policy/quorum/commands.rs (a test compares them)
 local try, keys, arguments = redis.pcall, KEYS, ARGV
 local namespace, number, somebody_wants = arguments[1], tonumber(arguments[2]), keys[#keys]
 local time = redis.call('TIME')
@@ -272,15 +271,7 @@ while i < number do
         end
       end
       if freed[i] and are_told then
-        -- A hint: one of those who wait is told that it is worth asking again. An error ends this:
-        -- the user may have no right to publish, and the lock is free all the same.
-        local hints = hints_of(lock)
-        for _ = 1, HINTS_AT_ONCE do
-          local wants = try('ZPOPMIN', hints)[1]
-          if not wants or try('PUBLISH', wants, '1|freed\n' .. lock) ~= 0 then
-            break
-          end
-        end
+        hint(hints_of(lock), lock, T)
       end
       at, k = at + 1, k + 1
     end

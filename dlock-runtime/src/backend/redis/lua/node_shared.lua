@@ -14,35 +14,19 @@
 --       d: 1 the entry is a reader now, 0 it does not hold the lock
 local lock, counter, hints, somebody_wants = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local operation, e, T = ARGV[1], read_entry(ARGV[2]), now()
--- As in policy/quorum/commands.rs (a test compares them): ms, a number, µs.
-local HINTS_TTL, HINTS_AT_ONCE, WRITER_WAITS = 7000, 3, 2500000
-
--- A member of the hints, behind all channels: a writer waits, until its score less this. Longer than
--- any time of arrival, and such that the sum is exact.
-local WRITER, BEHIND_ALL = 'w', 4503599627370496
-
--- Tells one of those who wait that it is worth asking again. An error ends this: the user may have
--- no right to publish, and what was done is right all the same.
-local function hint()
-  for _ = 1, HINTS_AT_ONCE do
-    local wants = redis.pcall('ZPOPMIN', hints)[1]
-    if not wants or wants == WRITER or redis.pcall('PUBLISH', wants, '1|freed\n' .. lock) ~= 0 then
-      return
-    end
-  end
-end
 
 -- Keeps new readers out for a while.
-local function writer_waits()
+local function writer_waits(channel)
   redis.call('PEXPIRE', hints, HINTS_TTL) -- first: a missing right leaves no key without a ttl
-  redis.call('ZADD', hints, string.format('%.0f', BEHIND_ALL + T + WRITER_WAITS), WRITER)
+  redis.call('ZADD', hints, string.format('%.0f', BEHIND_ALL + T + WRITER_WAITS), 'w' .. channel)
   redis.call('PEXPIRE', hints, HINTS_TTL)
 end
 
--- Whether a reader that would fit leaves the turn to a writer.
-local function is_held_back(there)
-  local score = e.letter == 'r' and there and redis.call('ZSCORE', hints, WRITER)
-  return score and tonumber(score) - BEHIND_ALL > T
+-- Until when a reader that would fit leaves the turn to a writer, also if the lock is free.
+local function held_back_until()
+  local last = e.letter == 'r' and redis.call('ZRANGE', hints, -1, -1, 'WITHSCORES')
+  local ends = last and last[1] and tonumber(last[2]) - BEHIND_ALL
+  return ends and ends > T and ends
 end
 
 -- Enters the channel behind all others, or leaves it where it is; returns how many are before it.
@@ -99,19 +83,26 @@ if operation == 'v' then
   local other = channel == '' and other_kind(lock, there, e)
   if other then
     return {T, {8, other}}
-  elseif not fits(lock, there, e) or is_held_back(there) then
+  end
+  local has_room = fits(lock, there, e)
+  local held_back = has_room and held_back_until()
+  if held_back or not has_room then
     local left, named = in_the_way(lock, there, T)
-    if e.letter == 'w' and channel ~= '' then
-      writer_waits()
+    if held_back and not there then
+      left = math.ceil((held_back - T) / 1000)
     end
-    return {T, {2, left, named, last_epoch(), ask_for_hint(channel)}}
+    local rank = ask_for_hint(channel)
+    if e.letter == 'w' and channel ~= '' and string.sub(named or '', 1, 4) ~= '1|w|' then
+      writer_waits(channel)
+    end
+    return {T, {2, left, named, last_epoch(), rank}}
   end
   local epoch = draw_proposed(ARGV[5])
   there, epoch = put(lock, there, e, tonumber(ARGV[3]), epoch, T)
   if e.letter == 'w' then
-    redis.call('ZREM', hints, WRITER)
+    redis.call('ZREMRANGEBYSCORE', hints, BEHIND_ALL, '+inf')
   else
-    hint() -- the next one may fit beside it
+    hint(hints, lock, T) -- the next one may fit beside it
   end
   return {T, epoch}
 elseif operation == 'a' then
@@ -133,7 +124,7 @@ elseif operation == 'b' then
   there, found = give_back(lock, there, e, tonumber(ARGV[3]), T)
   local rest = found == 1 and rest_of(lock, there, e) or 0
   if found == 1 and not there then
-    hint()
+    hint(hints, lock, T)
   end
   return {T, {found, rest}}
 end
@@ -143,6 +134,6 @@ if is_writer and form == e.value then
   add(lock, reader_form(form), 1, math.max(ends, T + tonumber(ARGV[3]) * 1000))
   redis.call('ZREM', lock, form)
   settle(lock, there, T)
-  hint()
+  hint(hints, lock, T)
 end
 return {T, is_writer and form and 1 or 0}

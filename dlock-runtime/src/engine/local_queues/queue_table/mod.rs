@@ -3,7 +3,7 @@
 //! It decides nothing about a lock. Invariant: a queue that is waited at, or whose lock may be
 //! handed on, is never forgotten.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::queue_key::QueueKey;
@@ -11,6 +11,7 @@ use super::queue_state::QueueState;
 use crate::engine::spec::AcquireSpec;
 use crate::values::error::LockError;
 use crate::values::hashed::HashedMap;
+use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 
 /// With fewer queues than this, none is swept.
@@ -26,6 +27,9 @@ pub(in crate::engine) struct QueueTable {
     /// The queues that are not shared, by the value of the last acquire of each: whatever value a
     /// push names, one lookup finds its queue, however many wait for the key.
     own: HashMap<Arc<str>, QueueKey>,
+    /// The same queues in the order in which their waiters came, if nodes of a quorum send hints,
+    /// which name a key and no value.
+    own_of_quorum: Option<BTreeSet<QueueKey>>,
     /// Boxes of removed queues, for the next ones: most queues come and go with each lock.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     spare: Vec<Box<QueueState>>,
@@ -36,6 +40,13 @@ pub(in crate::engine) struct QueueTable {
 }
 
 impl QueueTable {
+    pub(in crate::engine) fn of_quorum() -> Self {
+        Self {
+            own_of_quorum: Some(BTreeSet::new()),
+            ..Self::default()
+        }
+    }
+
     /// The queue of this key, new if there is none.
     pub(super) fn at(&mut self, queue_key: &QueueKey, now: Moment) -> &mut QueueState {
         self.sweep(now);
@@ -56,7 +67,32 @@ impl QueueTable {
                 self.own.remove(&before);
             }
             self.own.insert(value, queue_key.clone());
+            if let Some(own) = &mut self.own_of_quorum {
+                own.insert(queue_key.clone());
+            }
         }
+    }
+
+    /// The queues to which it is news that the lock is free: the shared one, and of the others the
+    /// first that is waited at and those whose waiters may hold the lock together with its waiter.
+    pub(super) fn to_tell(&self, key: &Arc<str>) -> Vec<QueueKey> {
+        let own = self.own_of_quorum.iter();
+        let own = own.flat_map(|own| own.range(QueueKey::all_own(key)));
+        let waits = |queue_key: &&QueueKey| {
+            let first = self.by_key.get(*queue_key)?.queue.first()?;
+            Some(((*queue_key).clone(), first.spec.kind.clone()))
+        };
+        let mut own = own.filter_map(|it| waits(&it));
+        let first = own.next();
+        let mut all = vec![QueueKey::for_all(key.clone())];
+        if let Some((queue_key, kind)) = first {
+            all.push(queue_key);
+            if kind != Kind::Write {
+                let together = own.filter(|(_, it)| *it == kind);
+                all.extend(together.map(|(queue_key, _)| queue_key));
+            }
+        }
+        all
     }
 
     /// The queue whose attempt has this value.
@@ -103,6 +139,9 @@ impl QueueTable {
         self.sweep_at = self.sweep_at.min(self.by_key.len() * 4);
         if let Some(last_value) = &queue_state.last_value {
             self.own.remove(last_value);
+            if let Some(own) = &mut self.own_of_quorum {
+                own.remove(queue_key);
+            }
         }
         if self.spare.len() < SPARE_AT_MOST {
             *queue_state = QueueState::default();

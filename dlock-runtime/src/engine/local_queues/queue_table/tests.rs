@@ -139,3 +139,64 @@ fn who_was_sent_away_will_hear_it() {
     }
     assert_eq!(keys.by_key.len(), 1000);
 }
+
+/// Which waiters of these kinds are told, behind a holder.
+async fn told(holder: &str, kinds: &[&str]) -> Vec<usize> {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    pool.core().local_queues().lock().queues = QueueTable::of_quorum();
+    let request = |kind: &str| {
+        let request = numbered(&pool, 0);
+        match kind {
+            "read" => request.read(),
+            "write" => request.write(),
+            owner => request.reentrant().owner(owner),
+        }
+    };
+    let holder = request(holder).acquire().await.unwrap();
+    let elsewhere = numbered(&pool, 1).write().acquire().await.unwrap();
+    let waiters: Vec<_> = kinds
+        .iter()
+        .map(|kind| tokio::spawn(request(kind).acquire()))
+        .collect();
+    let other = tokio::spawn(numbered(&pool, 1).read().acquire());
+    tokio::time::sleep(Duration::from_millis(1)).await; // until they all wait
+    let state = pool.core().local_queues().lock();
+    let key: std::sync::Arc<str> = holder.key().as_str().into();
+    let all: Vec<_> = (state.queues.own_of_quorum.iter().flatten())
+        .filter(|it| *it.key() == key && state.queues.by_key[*it].queue.is_waited_at())
+        .cloned()
+        .collect();
+    assert_eq!(all.len(), kinds.len());
+    let told = state.queues.to_tell(&key);
+    drop(state);
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
+    other.abort();
+    drop(elsewhere);
+    let place = |it: &QueueKey| all.iter().position(|own| own == it);
+    assert_eq!(place(&told[0]), None, "the shared one");
+    told[1..].iter().map(|it| place(it).unwrap()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_is_for_the_first_and_those_who_may_hold_together_with_it() {
+    assert_eq!(told("write", &[]).await, []);
+    assert_eq!(told("write", &["write", "read", "write"]).await, [0]);
+    assert_eq!(told("write", &["read", "write", "read"]).await, [0, 2]);
+    assert_eq!(told("cid", &["ann", "bob", "ann"]).await, [0, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_queue_is_left_to_be_told_of_when_its_waiter_has_gone() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    pool.core().local_queues().lock().queues = QueueTable::of_quorum();
+    for _ in 0..3 {
+        let read = numbered(&pool, 0).read().acquire().await.unwrap();
+        let busy = numbered(&pool, 0).write().wait(SECOND).acquire().await;
+        assert!(matches!(busy, Err(LockError::Busy { .. })));
+        read.release().await.unwrap();
+    }
+    tokio::time::sleep(SECOND).await; // until the last leader has ended
+    let state = pool.core().local_queues().lock();
+    let own = state.queues.own_of_quorum.as_ref().unwrap();
+    assert!(own.is_empty() && state.queues.by_key.is_empty());
+}

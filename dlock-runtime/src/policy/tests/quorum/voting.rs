@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::policy::commands::{Cancelled, Claim, PushedGrant};
+use crate::policy::commands::{Cancelled, Claim, Left, PushedGrant};
 use crate::policy::quorum::commands::{
-    Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Vote, WRITER_WAITS,
+    Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Vote, WRITER_COMES, WRITER_WAITS,
 };
 use crate::policy::server::{Publish, Reached, Server};
 use crate::policy::tests::ttl;
@@ -224,13 +224,14 @@ fn a_release_tells_the_first_that_listens_and_tries_few() {
 #[test]
 fn the_bounds_are_the_scripts() {
     let (ttl, waits) = (HINTS_TTL.as_millis(), WRITER_WAITS.as_micros());
-    let node = include_str!("../../../backend/redis/lua/node.lua");
-    let bounds = format!("local HINTS_TTL, HINTS_AT_ONCE = {ttl}, {HINTS_AT_ONCE} ");
-    assert!(node.contains(&bounds), "{bounds}");
-    let shared = include_str!("../../../backend/redis/lua/node_shared.lua");
-    let bounds =
-        format!("local HINTS_TTL, HINTS_AT_ONCE, WRITER_WAITS = {ttl}, {HINTS_AT_ONCE}, {waits}\n");
-    assert!(shared.contains(&bounds), "{bounds}");
+    let comes = WRITER_COMES.as_micros();
+    let hints = include_str!("../../../backend/redis/lua/hints.lua");
+    for bounds in [
+        format!("HINTS_TTL, HINTS_AT_ONCE = 4503599627370496, {ttl}, {HINTS_AT_ONCE}\n"),
+        format!("local WRITER_WAITS, WRITER_COMES = {waits}, {comes}\n"),
+    ] {
+        assert!(hints.contains(&bounds), "{bounds}");
+    }
 }
 
 mod many_holders {
@@ -250,7 +251,7 @@ mod many_holders {
     fn asks(server: &mut Server, claim: &Claim, time: u64) -> Vote {
         let ballot = Ballot {
             claim: claim.clone(),
-            hint_to: claim.value.clone(),
+            hint_to: entry::read(&claim.value).expect("an entry").token.into(),
             ..ballot("", 0)
         };
         server.vote(&ballot, time, &mut nobody())
@@ -286,12 +287,59 @@ mod many_holders {
         assert_eq!(drawn(&asks(&mut server, &of(&Kind::Write, "w"), 5)), None);
         assert_eq!(drawn(&asks(&mut server, &two, 4 + waits)), None);
         assert!(drawn(&asks(&mut server, &two, 5 + waits)).is_some());
-        // A free lock is whoever's.
-        asks(&mut server, &of(&Kind::Write, "w"), 5 + waits);
-        for claim in [&one, &two] {
-            gives_back(&mut server, claim, 5 + waits);
-        }
         assert!(drawn(&asks(&mut server, &three, 5 + waits)).is_some());
+    }
+
+    /// Two readers hold the lock, and a writer and a third reader were refused.
+    fn a_writer_behind_readers() -> (Server, [Claim; 3], Claim) {
+        let mut server = Server::default();
+        let readers = ["r1", "r2", "r3"].map(|it| of(&Kind::Read, it));
+        let writer = of(&Kind::Write, "w");
+        asks(&mut server, &readers[0], 0);
+        asks(&mut server, &readers[1], 0);
+        assert_eq!(drawn(&asks(&mut server, &writer, 2)), None);
+        assert_eq!(drawn(&asks(&mut server, &readers[2], 1)), None);
+        (server, readers, writer)
+    }
+
+    fn all_listen() -> Hinted {
+        Hinted {
+            told: Vec::new(),
+            listening: &["w", "w2", "r3"],
+        }
+    }
+
+    #[test]
+    fn a_writer_that_readers_kept_out_is_told_first_and_has_time_to_come() {
+        let (mut server, [one, two, three], writer) = a_writer_behind_readers();
+        gives_back(&mut server, &one, 2);
+        let mut wire = all_listen();
+        server.take_back_vote(&two, (0, 0), 3, &mut wire);
+        assert_eq!(wire.told, ["w"]);
+        let Vote::Busy(held_back) = asks(&mut server, &three, 4) else {
+            panic!("the writer comes first");
+        };
+        assert_eq!(held_back.busy.left, Left::For(WRITER_COMES));
+        let comes = u64::try_from(WRITER_COMES.as_micros()).unwrap();
+        let mut later = server.clone();
+        assert!(drawn(&asks(&mut later, &three, 3 + comes)).is_some());
+        assert!(drawn(&asks(&mut server, &writer, 5)).is_some());
+        // Behind a writer, everybody has a turn in the order in which they asked.
+        assert_eq!(drawn(&asks(&mut server, &of(&Kind::Write, "w2"), 6)), None);
+        let mut wire = all_listen();
+        server.take_back_vote(&writer, (0, 0), 7, &mut wire);
+        assert_eq!(wire.told, ["r3"]);
+        assert!(drawn(&asks(&mut server, &three, 8)).is_some());
+    }
+
+    #[test]
+    fn a_writer_that_listens_no_more_keeps_nobody_out_of_a_free_lock() {
+        let (mut server, [one, two, three], _) = a_writer_behind_readers();
+        gives_back(&mut server, &one, 2);
+        let mut wire = nobody();
+        server.take_back_vote(&two, (0, 0), 2, &mut wire);
+        assert_eq!(wire.told, ["w", "r3"]);
+        assert!(drawn(&asks(&mut server, &three, 3)).is_some());
     }
 
     #[test]

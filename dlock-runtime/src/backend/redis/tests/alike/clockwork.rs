@@ -31,9 +31,10 @@ const SHIFT: &str = "
           redis.call('ZADD', key, string.format('%.0f', beats[i + 1] - by * 1000), beats[i])
         end
       end
-      local writer = string.find(key, '@h[:#]') and redis.call('ZSCORE', key, 'w')
-      if writer then
-        redis.call('ZADD', key, string.format('%.0f', writer - by * 1000), 'w')
+      local writers = string.find(key, '@h[:#]')
+        and redis.call('ZRANGE', key, '4503599627370496', '+inf', 'BYSCORE', 'WITHSCORES') or {}
+      for i = 1, #writers, 2 do
+        redis.call('ZADD', key, string.format('%.0f', writers[i + 1] - by * 1000), writers[i])
       end
     end";
 

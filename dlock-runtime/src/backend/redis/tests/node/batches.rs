@@ -6,10 +6,13 @@ use std::task::{Context, Waker};
 
 use dlock_harness::until;
 
-use super::{CAP, ballot, claim, link, listening, server, take_back, vote};
+use super::{CAP, ballot, claim, link, listening, of_one_counter, server, take_back, vote};
 use crate::backend::redis::link::RedisLink;
+use crate::backend::redis::link::batcher::OwnedCommand;
+use crate::backend::redis::reply::{Item, OfNode};
 use crate::backend::redis::tests::lab::Heard;
 use crate::backend::{Answer, Link, Node};
+use crate::policy::commands::Claim;
 use crate::policy::quorum::commands::{Ballot, Vote};
 
 /// Polls it once: from then on it is sent, sooner or later.
@@ -143,4 +146,57 @@ async fn a_dead_address_is_passed_over_and_forged_messages_do_no_harm() {
     assert_eq!(freed, ["lock:forged"]);
     assert!(heard.take().is_empty() && heard.take_hints().is_empty());
     assert!(matches!(vote(&one, &b, 9).await, Vote::Granted { .. }));
+}
+
+/// The answers to commands that are sent in one batch.
+async fn ask_together<const N: usize>(
+    link: &RedisLink,
+    commands: [OwnedCommand; N],
+) -> Vec<OfNode> {
+    let answers = link.node_batcher().ask_together(commands.into(), CAP).await;
+    let read = |it: Option<Result<Item, _>>| it.unwrap().and_then(Item::of_node).unwrap();
+    answers.into_iter().map(read).collect()
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_back_twice_in_a_batch_was_held_once() {
+    let server = server();
+    let link = link(&server.url()).await;
+    let [a, b] = ["lock:a", "lock:b"].map(|key| claim(key, "1"));
+    vote(&link, &a, 1).await;
+    vote(&link, &b, 1).await;
+    let take_back = |claim: &Claim| OwnedCommand::TakeBack {
+        claim: claim.clone(),
+        keep_until: 0,
+    };
+    let batch = [&a, &a, &b].map(take_back);
+    let answers = ask_together(&link, batch).await;
+    let found: Vec<_> = answers
+        .iter()
+        .map(|it| it.taken_back(0).unwrap().found)
+        .collect();
+    assert_eq!(found, [true, false, true]);
+    for claim in [&a, &b] {
+        assert_eq!(server.ask::<u32>(&["EXISTS", &claim.key]).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn locks_with_one_counter_draw_apart_in_a_batch() {
+    let server = server();
+    let link = link(&server.url()).await;
+    let [a, b] = of_one_counter().map(|key| claim(&key, "1"));
+    vote(&link, &a, 10).await;
+    take_back(&link, &a).await;
+    for (proposal, drawn) in [(5, [11, 12]), (50, [50, 51])] {
+        let batch = [&a, &b].map(|it| OwnedCommand::Vote(ballot(it, proposal, &link)));
+        let answers = ask_together(&link, batch).await;
+        let epochs = answers.iter().map(|it| match it.vote(proposal).unwrap() {
+            Vote::Granted { epoch, .. } => epoch,
+            other => panic!("not granted: {other:?}"),
+        });
+        assert_eq!(epochs.collect::<Vec<_>>(), drawn);
+        take_back(&link, &a).await;
+        take_back(&link, &b).await;
+    }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use dlock_harness::until;
 
-use super::{CAP, HOUR, ballot, claim, link, listening, server, take_back, vote};
+use super::{CAP, HOUR, ballot, claim, link, listening, of_kind, server, take_back, vote};
 use crate::backend::redis::tests::lab::Heard;
 use crate::backend::{Link, Node};
 use crate::policy::quorum::commands::{Adopted, Vote};
+use crate::values::kind::Kind;
 
 fn epoch(vote: &Vote) -> u64 {
     match vote {
@@ -96,4 +97,35 @@ async fn who_was_outvoted_is_told_when_the_lock_is_free() {
     assert!(take_back(&one, &a).await.found);
     until("told", CAP, async || heard.take_freed() == ["lock:k"]).await;
     assert!(two.address().is_some());
+}
+
+#[tokio::test]
+async fn a_writer_who_waits_keeps_new_readers_out_and_nobody_else() {
+    let server = server();
+    let heard = Arc::<Heard>::default();
+    let link = listening(&server.url(), &heard).await;
+    let is_granted = async |kind: &Kind, key: &str, token: &str| {
+        let claim = of_kind(kind, key, token);
+        matches!(vote(&link, &claim, 1).await, Vote::Granted { .. })
+    };
+    let ann = Kind::Owned("ann".into());
+    for (held, kind, is_let_in) in [("lock:r", &Kind::Read, false), ("lock:o", &ann, true)] {
+        assert!(is_granted(kind, held, "1").await);
+        assert!(is_granted(kind, held, "2").await);
+        assert!(!is_granted(&Kind::Write, held, "w").await);
+        assert_eq!(is_granted(kind, held, "3").await, is_let_in, "{held}");
+    }
+    for token in ["1", "2"] {
+        take_back(&link, &of_kind(&Kind::Read, "lock:r", token)).await;
+    }
+    until("told", CAP, async || {
+        heard.take_freed().iter().any(|it| it == "lock:r")
+    })
+    .await;
+    assert!(!is_granted(&Kind::Read, "lock:r", "3").await, "free");
+    assert!(is_granted(&Kind::Write, "lock:r", "w").await);
+    // While a writer holds it, nobody comes before the others.
+    assert!(!is_granted(&Kind::Write, "lock:r", "w2").await);
+    take_back(&link, &of_kind(&Kind::Write, "lock:r", "w")).await;
+    assert!(is_granted(&Kind::Read, "lock:r", "3").await);
 }

@@ -50,6 +50,16 @@ async fn listening(url: &str, heard: &Arc<Heard>) -> RedisLink {
     connect(&plan).await.expect("a node")
 }
 
+/// Two locks that draw from one counter.
+fn of_one_counter() -> [String; 2] {
+    let names = Names::of_node("lock:");
+    let first = "lock:{a}".to_owned();
+    let counter = names.of(&first).counter.into_owned();
+    let other = (0..).map(|it| format!("lock:{it}"));
+    let other = other.into_iter().find(|it| names.of(it).counter == counter);
+    [first, other.expect("there are 1024 counters")]
+}
+
 /// The error with which a node's handshake ends.
 async fn refused(plan: &Plan) -> CommandError {
     match connect(plan).await {
@@ -59,7 +69,11 @@ async fn refused(plan: &Plan) -> CommandError {
 }
 
 fn claim(key: &str, token: &str) -> Claim {
-    let value = entry::of_test(&Kind::Exclusive, token, "", seconds(30), "host|1|f|0");
+    of_kind(&Kind::Exclusive, key, token)
+}
+
+fn of_kind(kind: &Kind, key: &str, token: &str) -> Claim {
+    let value = entry::of_test(kind, token, "", seconds(30), "host|1|f|0");
     lab::claim(key, &value)
 }
 

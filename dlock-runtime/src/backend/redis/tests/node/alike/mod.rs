@@ -17,7 +17,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use redis::Value;
 
 use self::shared::{ENTRIES, Single};
-use super::{CAP, HOUR, claim, listening, seconds, server};
+use super::{CAP, HOUR, claim, listening, of_one_counter, seconds, server};
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::batcher::OwnedCommand;
@@ -227,16 +227,6 @@ impl Publish for Wire {
     }
 }
 
-/// Two keys with the same counter.
-fn keys() -> [String; 2] {
-    let names = Names::of_node("lock:");
-    let first = "lock:{a}".to_owned();
-    let counter = names.of(&first).counter.into_owned();
-    let other = (0..).map(|it| format!("lock:{it}"));
-    let other = other.into_iter().find(|it| names.of(it).counter == counter);
-    [first, other.expect("there are 1024 counters")]
-}
-
 fn counter() -> String {
     let names = Names::of_node("lock:");
     names.of("lock:{a}").counter.into_owned()
@@ -248,7 +238,7 @@ impl<'a> Pair<'a> {
         let channel: Arc<str> = address.split_once(';').unwrap().1.into();
         Self {
             lab,
-            keys: keys(),
+            keys: of_one_counter(),
             pure: Server::default(),
             wire: Wire {
                 channel: channel.clone(),
@@ -506,8 +496,9 @@ impl<'a> Pair<'a> {
         let names = Names::of_node("lock:");
         for (at, lock) in self.keys.clone().iter().enumerate() {
             let hints = names.of(lock).hints.text();
-            let mut wanting: Vec<String> = self.lab.tell(&["ZRANGE", &hints, "0", "-1"]).await;
-            wanting.retain(|it| it != "w"); // a writer waits; votes show until when
+            // Behind them are the writers; votes show until when.
+            let words = ["ZRANGE", &hints, "0", "(4503599627370496", "BYSCORE"];
+            let wanting: Vec<String> = self.lab.tell(&words).await;
             let left: i64 = self.lab.tell(&["PTTL", &hints]).await;
             let pure = self.pure.hints(lock, self.time);
             let (pure, ends) = pure.unzip();

@@ -1,11 +1,10 @@
 //! The same for the kinds with many holders, each of whose commands is sent by itself.
 
 use super::{Pair, SECOND, Seconds, Who};
-use crate::backend::redis::tests::node::{CAP, HOUR, seconds};
+use crate::backend::redis::tests::node::{CAP, HOUR, of_kind, seconds};
 use crate::backend::{Link, Node};
 use crate::policy::commands::Claim;
 use crate::policy::quorum::commands::{Ballot, Vote};
-use crate::values::entry;
 use crate::values::kind::Kind;
 
 /// By whom: two readers, two writers, two entries of one owner and one of another.
@@ -39,11 +38,9 @@ fn claim((key, who): (&str, usize), queues: bool) -> Claim {
         (Kind::Owned("bob".into()), "o3"),
     ][who]
         .clone();
-    let value = entry::of_test(&kind, token, "", seconds(30), "host|1|f|0");
     Claim {
-        key: key.into(),
-        value: value.into(),
         queues,
+        ..of_kind(&kind, key, token)
     }
 }
 
