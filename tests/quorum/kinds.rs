@@ -129,6 +129,41 @@ async fn a_writer_that_waits_comes_in_although_somebody_always_reads() {
     readers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
+/// Of the waiters of one process a node tells one; the others hear of each release at home.
+#[tokio::test]
+async fn writers_of_one_process_follow_each_other_at_once() {
+    let nodes = Nodes::voting(3).await;
+    let (first, others) = (nodes.pool().await, nodes.pool().await);
+    let guard = writer(&first).renew().acquire().await.unwrap();
+    let turns: Vec<_> = (0..10)
+        .map(|_| {
+            let others = others.clone();
+            tokio::spawn(async move {
+                let guard = writer(&others).acquire().await.unwrap();
+                let began = dlock_harness::now_ns();
+                guard.release().await.unwrap();
+                began
+            })
+        })
+        .collect();
+    until("they wait", CAP, async || {
+        others.status().unwrap().waiting >= 10
+    })
+    .await;
+    guard.release().await.unwrap();
+    let mut began = Vec::new();
+    for turn in turns {
+        began.push(turn.await.unwrap());
+    }
+    began.sort_unstable();
+    let took = Duration::from_nanos(began[9] - began[0]);
+    // By their polls it would be a second for each.
+    assert!(
+        took < dlock_harness::wait::scaled(Duration::from_secs(4)),
+        "{took:?}"
+    );
+}
+
 /// All who wait come in with the downgrade, one telling the next.
 #[tokio::test]
 async fn readers_that_wait_are_told_of_a_downgrade() {

@@ -151,10 +151,10 @@ impl LocalQueues {
         }
     }
 
-    /// A node says that the lock is free there: those whose turn it is ask for it again. It carries
-    /// no right, and false ones cost few acquires.
+    /// The lock may be free at a node: those whose turn it is ask for it again. A node's message
+    /// carries no right, and false ones cost few acquires.
     pub(in crate::engine) fn freed(&self, key: &Arc<str>, now: Moment) {
-        let told = self.lock().queues.to_tell(key);
+        let told = self.lock().queues.news_for(key);
         for queue_key in told {
             self.at(&queue_key, |it| it.queue_state.freed(now));
         }

@@ -4,6 +4,7 @@
 //! It sends no release: the caller does, or the watchdog.
 
 use super::LocalQueues;
+use super::queue_key::QueueKey;
 use crate::engine::lease_cell::LeaseCell;
 use crate::policy::client::GivenBack;
 use crate::policy::tokens::ReleaseBy;
@@ -29,7 +30,20 @@ impl LocalQueues {
         if given_back == Some(GivenBack::HandedOn) {
             cell.notify();
         }
-        given_back.unwrap_or_else(|| GivenBack::ToServer(self.release_alone(token, now)))
+        let given_back =
+            given_back.unwrap_or_else(|| GivenBack::ToServer(self.release_alone(token, now)));
+        if matches!(given_back, GivenBack::ToServer(_)) {
+            self.tell_others_here(queue_key, now);
+        }
+        given_back
+    }
+
+    /// A node tells a process once, and of its waiters only some ask again, so the next ones of a
+    /// kind that can't be handed on hear here that the lock is about to be released.
+    fn tell_others_here(&self, queue_key: &QueueKey, now: Moment) {
+        if !queue_key.is_for_all() {
+            self.freed(queue_key.key(), now);
+        }
     }
 
     fn release_alone(&self, token: Token, now: Moment) -> ReleaseBy {
@@ -49,9 +63,13 @@ impl LocalQueues {
         if handed_on == Some(true) {
             cell.notify();
         }
-        handed_on.unwrap_or_else(|| {
+        let handed_on = handed_on.unwrap_or_else(|| {
             self.lock().tokens.hand_over(token, now);
             false
-        })
+        });
+        if !handed_on {
+            self.tell_others_here(queue_key, now);
+        }
+        handed_on
     }
 }

@@ -128,6 +128,11 @@ impl Server {
         self.hints.list(key, time)
     }
 
+    /// The writers that readers keep out of the lock, by the end of their time.
+    pub(crate) fn writers_kept_out(&mut self, key: &str, time: u64) -> Vec<Arc<str>> {
+        self.hints.writers(key, time)
+    }
+
     /// The queue of a key, in order, each entry with the time until which it counts as alive.
     pub(crate) fn waiting(&mut self, key: &str, time: u64) -> Vec<(Arc<str>, u64)> {
         self.queues.list(key, time)

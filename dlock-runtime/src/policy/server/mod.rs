@@ -193,7 +193,7 @@ impl Server {
                 Left::For(locks::left(set.next_end().unwrap_or(time), time)),
                 set.named().map(|it| it.to_string()).unwrap_or_default(),
             ),
-            // Reached only behind a queue entry that can't be read.
+            // Behind a queue entry that can't be read, or a writer that was told at a node.
             None => (Left::For(Duration::ZERO), String::new()),
         };
         Busy { time, left, value }

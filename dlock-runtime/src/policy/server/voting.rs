@@ -15,7 +15,8 @@ use crate::policy::quorum::commands::{
 };
 use crate::values::entry::{self, Entry, Letter};
 
-/// Whom to give a hint, for each key, in the order in which they were outvoted.
+/// Whom to give a hint, for each key, in the order in which they were outvoted; but a writer that
+/// readers keep out comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Hints(BTreeMap<Arc<str>, Wanting>);
 
@@ -121,17 +122,28 @@ impl Hints {
         Some(next)
     }
 
-    /// A writer that listens has some time to come, and counts no longer as waiting if it does not.
-    fn writer_was_told(&mut self, key: &str, next: &Next, listens: bool, time: u64) {
+    /// A writer that listens, or that asks so often that it needs no hint, has some time to come.
+    /// After that no writer counts as waiting until it asks again.
+    fn writer_was_told(&mut self, key: &str, next: &Next, comes: bool, time: u64) {
         let (Some(until), Some(wanting)) = (next.writer_until, self.live(key, time)) else {
             return;
         };
         wanting.writers.remove(&(until, next.address.clone()));
-        if listens {
-            let until = until.min(time + micros(WRITER_COMES));
-            wanting.writers.insert((until, next.address.clone()));
+        if comes {
+            let last = time + micros(WRITER_COMES);
+            wanting.writers.retain(|(until, _)| *until <= last);
+            wanting
+                .writers
+                .insert((until.min(last), next.address.clone()));
         }
         self.forget_if_empty(key);
+    }
+
+    #[cfg(test)]
+    pub(super) fn writers(&mut self, key: &str, time: u64) -> Vec<Arc<str>> {
+        let wanting = self.live(key, time);
+        let writers = wanting.iter().flat_map(|it| &it.writers);
+        writers.map(|(_, address)| address.clone()).collect()
     }
 
     #[cfg(test)]
@@ -187,9 +199,9 @@ impl Server {
             if let Some(until) = held_back.filter(|_| self.locks.is_free(key, time)) {
                 outvoted.busy.left = Left::For(locks::left(until, time));
             }
-            let is_a_writers = entry::read(&outvoted.busy.value)
-                .is_some_and(|holder| holder.letter == Letter::Writer);
-            if ballot.waits() && claim.kind() == Letter::Writer && !is_a_writers {
+            let is_read = entry::read(&outvoted.busy.value)
+                .is_some_and(|holder| holder.letter == Letter::Reader);
+            if ballot.waits() && claim.kind() == Letter::Writer && is_read {
                 self.hints.writer_waits(key, hint_to, time);
             }
             return Vote::Busy(outvoted);
@@ -293,9 +305,10 @@ impl Server {
             let Some(next) = self.hints.next(key, time) else {
                 return;
             };
-            let listens = publish.hint(&next.address, key) != Reached::Nobody;
-            self.hints.writer_was_told(key, &next, listens, time);
-            if listens {
+            let comes =
+                next.address.is_empty() || publish.hint(&next.address, key) != Reached::Nobody;
+            self.hints.writer_was_told(key, &next, comes, time);
+            if comes {
                 return;
             }
         }

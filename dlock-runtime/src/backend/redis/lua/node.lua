@@ -1,10 +1,9 @@
 -- node: what clients ask of a node of a quorum about exclusive locks (policy/server/voting.rs has the
 -- semantics). Each item fails by itself; those about one lock are executed in the given order.
 -- KEYS  for each run of items: their locks and then, except for b, their epoch counters; last, a key
---       that exists while anybody wants a hint at this node. The hints of a lock, the channels at
---       which others want to be told that it is free, by arrival (µs), for HINTS_TTL after the last
---       arrival, are named below and not by the caller: few calls need them, and no node is part of
---       a cluster
+--       that exists while anybody wants a hint at this node. The hints of a lock (hints.lua), which
+--       stay for HINTS_TTL after the last arrival, are named below and not by the caller: few calls
+--       need them, and no node is part of a cluster
 -- ARGV  the namespace, the number of items; then runs of consecutive items with the same parameters:
 --       v, item count, lease ms, not_after µs, channel for a hint ('-': none, but the caller waits;
 --          '': it does not wait), proposed epoch; for each item: value

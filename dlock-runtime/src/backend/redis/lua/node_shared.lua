@@ -17,6 +17,7 @@ local operation, e, T = ARGV[1], read_entry(ARGV[2]), now()
 
 -- Keeps new readers out for a while.
 local function writer_waits(channel)
+  redis.call('SET', somebody_wants, 1, 'PX', HINTS_TTL)
   redis.call('PEXPIRE', hints, HINTS_TTL) -- first: a missing right leaves no key without a ttl
   redis.call('ZADD', hints, string.format('%.0f', BEHIND_ALL + T + WRITER_WAITS), 'w' .. channel)
   redis.call('PEXPIRE', hints, HINTS_TTL)
@@ -92,7 +93,7 @@ if operation == 'v' then
       left = math.ceil((held_back - T) / 1000)
     end
     local rank = ask_for_hint(channel)
-    if e.letter == 'w' and channel ~= '' and string.sub(named or '', 1, 4) ~= '1|w|' then
+    if e.letter == 'w' and channel ~= '' and string.sub(named or '', 1, 4) == '1|r|' then
       writer_waits(channel)
     end
     return {T, {2, left, named, last_epoch(), rank}}
@@ -100,7 +101,7 @@ if operation == 'v' then
   local epoch = draw_proposed(ARGV[5])
   there, epoch = put(lock, there, e, tonumber(ARGV[3]), epoch, T)
   if e.letter == 'w' then
-    redis.call('ZREMRANGEBYSCORE', hints, BEHIND_ALL, '+inf')
+    redis.call('ZREMRANGEBYSCORE', hints, string.format('%.0f', BEHIND_ALL), '+inf')
   else
     hint(hints, lock, T) -- the next one may fit beside it
   end

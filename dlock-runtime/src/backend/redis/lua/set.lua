@@ -57,7 +57,7 @@ local function is_set(there)
 end
 
 -- What blocks the lock, as the replies report it: ms left, and a holder's entry or value; -2 and ''
--- if only the queue does.
+-- if only others that wait do.
 local function in_the_way(lock, there, T)
   if not there then
     return -2, ''

@@ -20,6 +20,9 @@ const SWEEP_AT_LEAST: usize = 64;
 /// As many queues as the batches in flight of a busy pool can end: 118 KB.
 const SPARE_AT_MOST: usize = 256;
 
+/// So many queues are looked at for one hint, besides those that are looked at for the last time.
+const LOOKED_AT_MOST: usize = 100;
+
 #[derive(Debug, Default)]
 pub(in crate::engine) struct QueueTable {
     /// Boxed: most slots of a hash table are empty.
@@ -27,8 +30,8 @@ pub(in crate::engine) struct QueueTable {
     /// The queues that are not shared, by the value of the last acquire of each: whatever value a
     /// push names, one lookup finds its queue, however many wait for the key.
     own: HashMap<Arc<str>, QueueKey>,
-    /// The same queues in the order in which their waiters came, if nodes of a quorum send hints,
-    /// which name a key and no value.
+    /// Those of them that are waited at, and perhaps some others, in the order in which the waiters
+    /// came; `None` where no node of a quorum sends hints, which name a key and no value.
     own_of_quorum: Option<BTreeSet<QueueKey>>,
     /// Boxes of removed queues, for the next ones: most queues come and go with each lock.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
@@ -73,26 +76,43 @@ impl QueueTable {
         }
     }
 
-    /// The queues to which it is news that the lock is free: the shared one, and of the others the
-    /// first that is waited at and those whose waiters may hold the lock together with its waiter.
-    pub(super) fn to_tell(&self, key: &Arc<str>) -> Vec<QueueKey> {
-        let own = self.own_of_quorum.iter();
-        let own = own.flat_map(|own| own.range(QueueKey::all_own(key)));
-        let waits = |queue_key: &&QueueKey| {
-            let first = self.by_key.get(*queue_key)?.queue.first()?;
-            Some(((*queue_key).clone(), first.spec.kind.clone()))
+    /// The queues to which it is news that the lock is free at a node: the shared one, and of the
+    /// others the first that is waited at, those whose waiters may hold the lock together with its
+    /// waiter, and the first writer's, for whom a node may keep readers out. Of a great crowd only
+    /// some: anybody may send such news, and the others ask by themselves.
+    pub(super) fn news_for(&mut self, key: &Arc<str>) -> Vec<QueueKey> {
+        let Some(own) = &mut self.own_of_quorum else {
+            return Vec::new();
         };
-        let mut own = own.filter_map(|it| waits(&it));
-        let first = own.next();
-        let mut all = vec![QueueKey::for_all(key.clone())];
-        if let Some((queue_key, kind)) = first {
-            all.push(queue_key);
-            if kind != Kind::Write {
-                let together = own.filter(|(_, it)| *it == kind);
-                all.extend(together.map(|(queue_key, _)| queue_key));
+        let mut told = vec![QueueKey::for_all(key.clone())];
+        let (mut first, mut has_writer, mut nobodys) = (None, false, Vec::new());
+        let mut looked_at = 0;
+        for queue_key in own.range(QueueKey::all_own(key)) {
+            let queue = self.by_key.get(queue_key).map(|it| &it.queue);
+            let Some(queue) = queue.filter(|it| it.is_waited_at()) else {
+                nobodys.push(queue_key.clone());
+                continue;
+            };
+            looked_at += 1;
+            let Some(waiter) = queue.first() else {
+                continue;
+            };
+            let kind = &waiter.spec.kind;
+            let is_writers = *kind == Kind::Write;
+            let fits = first.is_none_or(|first| kind == first);
+            if (fits || is_writers) && !(is_writers && has_writer) {
+                told.push(queue_key.clone());
+            }
+            has_writer |= is_writers;
+            let first = first.get_or_insert(kind);
+            if **first == Kind::Write || looked_at >= LOOKED_AT_MOST {
+                break;
             }
         }
-        all
+        for queue_key in nobodys {
+            own.remove(&queue_key); // its waiter has the lock, or has left
+        }
+        told
     }
 
     /// The queue whose attempt has this value.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::{LOOKUPS, QueueKey, QueueTable, SWEEP_AT_LEAST};
+use super::{LOOKED_AT_MOST, LOOKUPS, QueueKey, QueueTable, SWEEP_AT_LEAST};
 use crate::engine::guard::LockGuard;
 use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
@@ -160,14 +160,14 @@ async fn told(holder: &str, kinds: &[&str]) -> Vec<usize> {
         .collect();
     let other = tokio::spawn(numbered(&pool, 1).read().acquire());
     tokio::time::sleep(Duration::from_millis(1)).await; // until they all wait
-    let state = pool.core().local_queues().lock();
+    let mut state = pool.core().local_queues().lock();
     let key: std::sync::Arc<str> = holder.key().as_str().into();
     let all: Vec<_> = (state.queues.own_of_quorum.iter().flatten())
         .filter(|it| *it.key() == key && state.queues.by_key[*it].queue.is_waited_at())
         .cloned()
         .collect();
     assert_eq!(all.len(), kinds.len());
-    let told = state.queues.to_tell(&key);
+    let told = state.queues.news_for(&key);
     drop(state);
     waiters.iter().for_each(tokio::task::JoinHandle::abort);
     other.abort();
@@ -178,11 +178,36 @@ async fn told(holder: &str, kinds: &[&str]) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_is_for_the_first_and_those_who_may_hold_together_with_it() {
+async fn a_hint_is_for_the_first_those_who_may_hold_with_it_and_a_writer() {
     assert_eq!(told("write", &[]).await, []);
     assert_eq!(told("write", &["write", "read", "write"]).await, [0]);
-    assert_eq!(told("write", &["read", "write", "read"]).await, [0, 2]);
+    // The writer, since a node may keep readers out for it.
+    assert_eq!(
+        told("write", &["read", "write", "read", "write"]).await,
+        [0, 1, 2]
+    );
     assert_eq!(told("cid", &["ann", "bob", "ann"]).await, [0, 2]);
+    let crowd = told("write", &["read"; 300]).await;
+    assert_eq!(crowd, (0..LOOKED_AT_MOST).collect::<Vec<_>>());
+}
+
+/// A queue that is looked at once more for a hint is not looked at again.
+#[tokio::test(start_paused = true)]
+async fn holders_are_not_in_the_way_of_hints() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    pool.core().local_queues().lock().queues = QueueTable::of_quorum();
+    let mut readers = Vec::new();
+    for _ in 0..20 {
+        readers.push(numbered(&pool, 0).read().acquire().await.unwrap());
+    }
+    let writer = tokio::spawn(numbered(&pool, 0).write().acquire());
+    tokio::time::sleep(Duration::from_millis(1)).await; // until it waits
+    let mut state = pool.core().local_queues().lock();
+    let key = readers[0].key().as_str().into();
+    assert_eq!(state.queues.news_for(&key).len(), 2);
+    assert_eq!(state.queues.own_of_quorum.as_ref().unwrap().len(), 1);
+    drop(state);
+    writer.abort();
 }
 
 #[tokio::test(start_paused = true)]

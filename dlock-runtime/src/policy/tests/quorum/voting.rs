@@ -332,6 +332,48 @@ mod many_holders {
         assert!(drawn(&asks(&mut server, &three, 8)).is_some());
     }
 
+    /// The last reader leaves when two writers wait, of which the second one has gone meanwhile.
+    #[test]
+    fn a_free_lock_is_left_to_writers_for_no_longer_than_one_of_them_has_to_come() {
+        let (mut server, [one, two, three], _) = a_writer_behind_readers();
+        asks(&mut server, &of(&Kind::Write, "w2"), 3);
+        gives_back(&mut server, &one, 3);
+        server.take_back_vote(&two, (0, 0), 4, &mut all_listen());
+        let comes = u64::try_from(WRITER_COMES.as_micros()).unwrap();
+        assert_eq!(drawn(&asks(&mut server, &three, 3 + comes)), None);
+        assert!(drawn(&asks(&mut server, &three, 4 + comes)).is_some());
+    }
+
+    #[test]
+    fn a_writer_that_can_not_be_told_has_time_to_come_as_well() {
+        let (mut server, [one, two, three], _) = a_writer_behind_readers();
+        let waits = Ballot {
+            claim: of(&Kind::Write, "w2"),
+            hint_to: "".into(),
+            ..ballot("", 0)
+        };
+        let time = u64::try_from(WRITER_WAITS.as_micros()).unwrap();
+        server.vote(&waits, time, &mut nobody());
+        let time = time + 10; // the first one has not asked again
+        gives_back(&mut server, &one, time);
+        let mut wire = all_listen();
+        server.take_back_vote(&two, (0, 0), time, &mut wire);
+        assert!(wire.told.is_empty());
+        assert_eq!(drawn(&asks(&mut server, &three, time)), None);
+        assert!(drawn(&server.vote(&waits, time, &mut nobody())).is_some());
+    }
+
+    #[test]
+    fn a_writer_keeps_readers_out_only_where_readers_kept_it_out() {
+        let mut server = Server::default();
+        let ann = of(&Kind::Owned("ann".into()), "a");
+        asks(&mut server, &ann, 0);
+        assert_eq!(drawn(&asks(&mut server, &of(&Kind::Write, "w"), 0)), None);
+        assert_eq!(drawn(&asks(&mut server, &of(&Kind::Read, "r3"), 0)), None);
+        server.take_back_vote(&ann, (0, 0), 1, &mut all_listen());
+        assert!(drawn(&asks(&mut server, &of(&Kind::Read, "r3"), 1)).is_some());
+    }
+
     #[test]
     fn a_writer_that_listens_no_more_keeps_nobody_out_of_a_free_lock() {
         let (mut server, [one, two, three], _) = a_writer_behind_readers();

@@ -496,9 +496,17 @@ impl<'a> Pair<'a> {
         let names = Names::of_node("lock:");
         for (at, lock) in self.keys.clone().iter().enumerate() {
             let hints = names.of(lock).hints.text();
-            // Behind them are the writers; votes show until when.
             let words = ["ZRANGE", &hints, "0", "(4503599627370496", "BYSCORE"];
             let wanting: Vec<String> = self.lab.tell(&words).await;
+            // Behind them are the writers; votes show until when.
+            let words = ["ZRANGE", &hints, "4503599627370496", "+inf", "BYSCORE"];
+            let writers: Vec<String> = self.lab.tell(&words).await;
+            let pure = self.pure.writers_kept_out(lock, self.time);
+            let pure = pure.iter().map(|it| match &**it {
+                "" => "w-".to_owned(),
+                address => format!("w{address}"),
+            });
+            assert_eq!(writers, pure.collect::<Vec<_>>(), "the writers");
             let left: i64 = self.lab.tell(&["PTTL", &hints]).await;
             let pure = self.pure.hints(lock, self.time);
             let (pure, ends) = pure.unzip();
