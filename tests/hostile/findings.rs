@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_harness::{until, wait};
-use dlock_runtime::{LockGuard, LockPool};
+use dlock_runtime::{LockGuard, LockPool, Wait};
 use tokio::task::JoinHandle;
 
 use crate::eve::{Eve, Message};
@@ -36,7 +36,8 @@ impl Scene {
             pool.lock("past").run(async |_| ()).await.unwrap();
         }
         let holder = lab.lock(&other, "item", LONG).acquire().await.unwrap();
-        let request = lab.lock(&pool, "item", ttl).wait(LONG);
+        // It outlasts Eve, however many messages she has on a busy machine.
+        let request = lab.lock(&pool, "item", ttl).wait(Wait::Forever);
         let waiter = lab.queued("item", request).await;
         let mut scene = Self {
             pool,

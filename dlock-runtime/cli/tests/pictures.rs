@@ -43,6 +43,8 @@ fn they_show_what_the_command_prints() {
         ],
     );
     tmux.keys("q");
+    // What is typed before the command has ended is the command's.
+    until_blocking("a prompt", CAP, || tmux.screen().trim_end().ends_with('$'));
 
     tmux.line("clear");
     until_blocking("an empty screen", CAP, || tmux.screen().trim() == "$");
