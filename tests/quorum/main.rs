@@ -3,10 +3,10 @@
 //! `nodes` starts the servers, `grants` is about taking and giving back, `losses` about nodes that
 //! are killed, stopped, slow or empty, `waiting` about who comes next, `seen` about what is told.
 //! `fleet` is several processes that count under a lock: in a `storm` of faults, and while `clocks`
-//! step. `cancelled` drops acquires, `late` delays votes, `unavailable` takes the quorum away, `load`
-//! is about many locks, `stuck` about blocked threads, `kinds` about readers, writers and owners, `hostile` about strange
-//! data, `refusals` about nodes that answer with errors, `mistakes` about wrong configurations, and
-//! `rights` about what a user must be allowed.
+//! step. `cancelled` drops acquires, `late` delays votes, `unavailable` takes the quorum away,
+//! `load` is about many locks, `stuck` about blocked threads, `kinds` about readers, writers and owners,
+//! `hostile` about strange data, `refusals` about nodes that answer with errors, `mistakes` about
+//! wrong configurations, and `rights` about what a user must be allowed.
 
 #![allow(
     clippy::unwrap_used,

@@ -98,12 +98,13 @@ impl QueueTable {
                 continue;
             };
             let kind = &waiter.spec.kind;
-            let is_writers = *kind == Kind::Write;
-            let fits = first.is_none_or(|first| kind == first);
-            if (fits || is_writers) && !(is_writers && has_writer) {
+            let is_told = match kind {
+                Kind::Write => !std::mem::replace(&mut has_writer, true),
+                kind => first.is_none_or(|first| kind == first),
+            };
+            if is_told {
                 told.push(queue_key.clone());
             }
-            has_writer |= is_writers;
             let first = first.get_or_insert(kind);
             if **first == Kind::Write || looked_at >= LOOKED_AT_MOST {
                 break;

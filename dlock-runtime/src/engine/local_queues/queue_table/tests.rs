@@ -191,7 +191,7 @@ async fn a_hint_is_for_the_first_those_who_may_hold_with_it_and_a_writer() {
     assert_eq!(crowd, (0..LOOKED_AT_MOST).collect::<Vec<_>>());
 }
 
-/// A queue that is looked at once more for a hint is not looked at again.
+/// The queue of a waiter that has its lock is dropped from the list when a hint meets it.
 #[tokio::test(start_paused = true)]
 async fn holders_are_not_in_the_way_of_hints() {
     let pool = LockPool::connect("memory://").await.unwrap();
