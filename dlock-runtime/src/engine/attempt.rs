@@ -165,6 +165,10 @@ pub(super) enum InTheWay {
 
 /// Reads a busy answer: who holds the key, or why its value can't be waited for.
 pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, CommandError> {
+    if let (entry::LEFT_TO_A_WRITER, Left::For(left)) = (&*busy.value, busy.left) {
+        let holder = Holder::WaitingWriter;
+        return Ok(InTheWay::Somebody { holder, left });
+    }
     match (holder::read(&busy.value), busy.left) {
         (Reading::UnknownLayout, _) => Err(CommandError::Refused(
             Refusal::Layout,

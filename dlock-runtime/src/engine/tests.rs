@@ -1,22 +1,25 @@
-//! Tests of what can't be seen from outside the engine: a lease's cell, and that the token table
-//! gets empty. The rest is tested as users see it, in the `tests` package.
+//! Tests of what can't be seen from outside the engine: a lease's cell, that the token table gets
+//! empty, and who is named as the holder. The rest is tested as users see it, in the `tests` package.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::advance;
 
+use super::attempt::{InTheWay, in_the_way};
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use super::spec::AcquireSpec;
 use crate::backend::clock::Clock;
-use crate::policy::commands::{Claim, GivenBack};
+use crate::policy::commands::{Busy, Claim, GivenBack, Left};
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::local_queue::Attempt;
 use crate::policy::tokens::Census;
 use crate::values::bounds::Bounds;
 use crate::values::config::Config;
+use crate::values::entry::LEFT_TO_A_WRITER;
 use crate::values::error::LostCause;
+use crate::values::holder::Holder;
 use crate::values::process::Home;
 use crate::values::token::Token;
 use crate::values::ttl::{Margin, Ttl};
@@ -51,6 +54,20 @@ fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
     let spec = AcquireSpec::of_test("lock:x", terms);
     let cell = LeaseCell::new(Home::here(), &spec, attempt, clock, &lease);
     Arc::new(cell)
+}
+
+/// No program without dlock is blamed for what a node does for a writer.
+#[test]
+fn a_reader_learns_that_a_free_lock_is_left_to_a_writer() {
+    let busy = Busy {
+        time: 0,
+        left: Left::For(ms(500)),
+        value: LEFT_TO_A_WRITER.to_owned(),
+    };
+    let Ok(InTheWay::Somebody { holder, left }) = in_the_way(&busy) else {
+        panic!("it can be waited for");
+    };
+    assert_eq!((holder, left), (Holder::WaitingWriter, ms(500)));
 }
 
 #[tokio::test(start_paused = true)]

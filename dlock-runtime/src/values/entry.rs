@@ -27,6 +27,9 @@ const LAYOUT: &str = "1|";
 /// The prefix of a set's meta member.
 pub(crate) const META: &str = "1|#|";
 
+/// What a node of a quorum names as the holder of a free lock that it leaves to a writer.
+pub(crate) const LEFT_TO_A_WRITER: &str = "1|w";
+
 /// A longer number is refused, so that the Rust and Lua parsers agree on what can be read.
 const MOST_DIGITS: usize = 15;
 

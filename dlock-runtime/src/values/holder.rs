@@ -20,6 +20,9 @@ pub enum Holder {
     /// A program that keeps the same convention (`SET key token NX PX …`) but says no more:
     /// redis-py, redsync, node-redlock, a script.
     Foreign,
+    /// Nobody at this moment: over a quorum, a free lock is left for a short time to a writer that
+    /// readers kept out, and a reader came in between.
+    WaitingWriter,
 }
 
 /// A process that uses dlock, as it described itself when it took the lock.
@@ -86,6 +89,7 @@ impl fmt::Display for Holder {
                 write!(f, "{} of process {} on {}", it.function, it.pid, it.host)
             }
             Holder::Foreign => f.write_str("a program that does not use dlock"),
+            Holder::WaitingWriter => f.write_str("nobody, but a writer has waited for it"),
         }
     }
 }

@@ -198,6 +198,7 @@ impl Server {
             let mut outvoted = self.outvoted(key, hint_to, time);
             if let Some(until) = held_back.filter(|_| self.locks.is_free(key, time)) {
                 outvoted.busy.left = Left::For(locks::left(until, time));
+                entry::LEFT_TO_A_WRITER.clone_into(&mut outvoted.busy.value);
             }
             let is_read = entry::read(&outvoted.busy.value)
                 .is_some_and(|holder| holder.letter == Letter::Reader);

@@ -245,7 +245,7 @@ impl Stored {
                 let now = Duration::from_micros(self.time);
                 Some(now.saturating_sub(since.unwrap_or_default()))
             }
-            Holder::Foreign => None,
+            Holder::Foreign | Holder::WaitingWriter => None,
         };
         HolderReport {
             fingerprint: Fingerprint::of(stored),

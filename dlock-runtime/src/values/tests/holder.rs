@@ -287,6 +287,10 @@ fn a_holder_says_who_and_where() {
         Holder::Foreign.to_string(),
         "a program that does not use dlock"
     );
+    assert_eq!(
+        Holder::WaitingWriter.to_string(),
+        "nobody, but a writer has waited for it"
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@
 --       d: 1 the entry is a reader now, 0 it does not hold the lock
 local lock, counter, hints, somebody_wants = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local operation, e, T = ARGV[1], read_entry(ARGV[2]), now()
+local LEFT_TO_A_WRITER = '1|w' -- as in values/entry.rs
 
 -- Keeps new readers out for a while.
 local function writer_waits(channel)
@@ -90,7 +91,7 @@ if operation == 'v' then
   if held_back or not has_room then
     local left, named = in_the_way(lock, there, T)
     if held_back and not there then
-      left = math.ceil((held_back - T) / 1000)
+      left, named = math.ceil((held_back - T) / 1000), LEFT_TO_A_WRITER
     end
     local rank = ask_for_hint(channel)
     if e.letter == 'w' and channel ~= '' and string.sub(named or '', 1, 4) == '1|r|' then

@@ -8,6 +8,7 @@ use super::{CAP, HOUR, ballot, claim, link, listening, of_kind, server, take_bac
 use crate::backend::redis::tests::lab::Heard;
 use crate::backend::{Link, Node};
 use crate::policy::quorum::commands::{Adopted, Vote};
+use crate::values::entry::LEFT_TO_A_WRITER;
 use crate::values::kind::Kind;
 
 fn epoch(vote: &Vote) -> u64 {
@@ -122,7 +123,10 @@ async fn a_writer_who_waits_keeps_new_readers_out_and_nobody_else() {
         heard.take_freed().iter().any(|it| it == "lock:r")
     })
     .await;
-    assert!(!is_granted(&Kind::Read, "lock:r", "3").await, "free");
+    let Vote::Busy(free) = vote(&link, &of_kind(&Kind::Read, "lock:r", "3"), 1).await else {
+        panic!("a reader before the writer");
+    };
+    assert_eq!(free.busy.value, LEFT_TO_A_WRITER);
     assert!(is_granted(&Kind::Write, "lock:r", "w").await);
     // While a writer holds it, nobody comes before the others.
     assert!(!is_granted(&Kind::Write, "lock:r", "w2").await);
