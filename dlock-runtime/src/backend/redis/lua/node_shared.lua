@@ -18,7 +18,6 @@ local LEFT_TO_A_WRITER = '1|w' -- as in values/entry.rs
 
 -- Keeps new readers out for a while.
 local function writer_waits(channel)
-  redis.call('SET', somebody_wants, 1, 'PX', HINTS_TTL)
   redis.call('PEXPIRE', hints, HINTS_TTL) -- first: a missing right leaves no key without a ttl
   redis.call('ZADD', hints, string.format('%.0f', BEHIND_ALL + T + WRITER_WAITS), 'w' .. channel)
   redis.call('PEXPIRE', hints, HINTS_TTL)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dlock_harness::until;
+use dlock_harness::{RedisServer, until};
 
 use super::{CAP, HOUR, ballot, claim, link, listening, of_kind, server, take_back, vote};
 use crate::backend::redis::tests::lab::Heard;
@@ -132,4 +132,63 @@ async fn a_writer_who_waits_keeps_new_readers_out_and_nobody_else() {
     assert!(!is_granted(&Kind::Write, "lock:r", "w2").await);
     take_back(&link, &of_kind(&Kind::Write, "lock:r", "w")).await;
     assert!(is_granted(&Kind::Read, "lock:r", "3").await);
+}
+
+const HINTS: &str = "lock:@h:{lock:k}";
+/// `BEHIND_ALL` in `hints.lua`.
+const BEHIND_ALL: u64 = 1 << 52;
+
+#[tokio::test]
+async fn a_free_lock_is_left_to_one_writer_that_listens_and_for_half_a_second() {
+    let server = server();
+    let heard = [Arc::<Heard>::default(), Arc::default()];
+    let links = [
+        listening(&server.url(), &heard[0]).await,
+        listening(&server.url(), &heard[1]).await,
+    ];
+    let read = of_kind(&Kind::Read, "lock:k", "r");
+    let writes = ["0", "1"].map(|token| of_kind(&Kind::Write, "lock:k", token));
+    vote(&links[0], &read, 1).await;
+    for (link, write) in links.iter().zip(&writes) {
+        assert!(matches!(vote(link, write, 1).await, Vote::Busy(_)));
+    }
+    let time = async || {
+        let [seconds, micros]: [u64; 2] = server.ask(&["TIME"]).await;
+        seconds * 1_000_000 + micros
+    };
+    let before = time().await;
+    let [first, second] = [&links[0], &links[1]].map(|link| {
+        let address = link.address().unwrap().to_string();
+        address.trim_start_matches(';').to_owned() // its channel
+    });
+    let in_a_second = before + 1_000_000;
+    for (channel, ends) in [
+        (&*second, before - 1), // has lapsed
+        ("nobody's", in_a_second),
+        ("another", in_a_second + 9_000_000),
+    ] {
+        let (score, writer) = ((BEHIND_ALL + ends).to_string(), format!("w{channel}"));
+        server.cmd(&["ZADD", HINTS, &score, &writer]).await;
+    }
+    take_back(&links[0], &read).await;
+    let after = time().await;
+    until("told", CAP, async || heard[0].take_freed() == ["lock:k"]).await;
+    let last = ["ZRANGE", HINTS, "-3", "-1", "WITHSCORES"];
+    let left: Vec<(String, u64)> = server.ask(&last).await;
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(left[0].0, second, "it waits, and is told later");
+    assert_eq!(left[1].0, format!("w{first}"));
+    let counts_until = left[1].1 - BEHIND_ALL;
+    assert!((before + 500_000..=after + 500_000).contains(&counts_until));
+}
+
+#[tokio::test]
+async fn readers_draw_above_what_was_drawn() {
+    let server = server();
+    let link = link(&server.url()).await;
+    let read = |token| of_kind(&Kind::Read, "lock:k", token);
+    assert_eq!(epoch(&vote(&link, &read("a"), 100).await), 100);
+    assert_eq!(epoch(&vote(&link, &read("b"), 100).await), 101);
+    assert_eq!(epoch(&vote(&link, &read("c"), 50).await), 102);
+    assert_eq!(epoch(&vote(&link, &read("d"), 104).await), 104);
 }
