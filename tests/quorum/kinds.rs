@@ -129,14 +129,15 @@ async fn a_writer_that_waits_comes_in_although_somebody_always_reads() {
     readers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// Of the waiters of one process a node tells one; the others hear of each release at home.
+/// Of the waiters of one process a node tells one; the other hears of its release at home.
 #[tokio::test]
 async fn writers_of_one_process_follow_each_other_at_once() {
     let nodes = Nodes::voting(3).await;
     let (first, others) = (nodes.pool().await, nodes.pool().await);
-    let guard = writer(&first).renew().acquire().await.unwrap();
-    let turns: Vec<_> = (0..10)
-        .map(|_| {
+    let mut between = Duration::ZERO;
+    for _ in 0..10 {
+        let guard = writer(&first).renew().acquire().await.unwrap();
+        let turns = [(); 2].map(|()| {
             let others = others.clone();
             tokio::spawn(async move {
                 let guard = writer(&others).acquire().await.unwrap();
@@ -144,23 +145,20 @@ async fn writers_of_one_process_follow_each_other_at_once() {
                 guard.release().await.unwrap();
                 began
             })
+        });
+        until("they wait", CAP, async || {
+            others.status().unwrap().waiting >= 2
         })
-        .collect();
-    until("they wait", CAP, async || {
-        others.status().unwrap().waiting >= 10
-    })
-    .await;
-    guard.release().await.unwrap();
-    let mut began = Vec::new();
-    for turn in turns {
-        began.push(turn.await.unwrap());
+        .await;
+        guard.release().await.unwrap();
+        let [one, other] = turns;
+        let (one, other) = (one.await.unwrap(), other.await.unwrap());
+        between += Duration::from_nanos(one.abs_diff(other));
     }
-    began.sort_unstable();
-    let took = Duration::from_nanos(began[9] - began[0]);
-    // By their polls it would be a second for each.
+    // By their polls it would be half a second each time.
     assert!(
-        took < dlock_harness::wait::scaled(Duration::from_secs(4)),
-        "{took:?}"
+        between < dlock_harness::wait::scaled(Duration::from_millis(2500)),
+        "{between:?}"
     );
 }
 
