@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dlock_harness::{RedisServer, until};
+use dlock_harness::until;
 
 use super::{CAP, HOUR, ballot, claim, link, listening, of_kind, server, take_back, vote};
 use crate::backend::redis::tests::lab::Heard;
