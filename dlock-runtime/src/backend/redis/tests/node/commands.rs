@@ -147,10 +147,10 @@ async fn a_free_lock_is_left_to_one_writer_that_listens_and_for_half_a_second() 
         listening(&server.url(), &heard[1]).await,
     ];
     let read = of_kind(&Kind::Read, "lock:k", "r");
-    let writes = ["0", "1"].map(|token| of_kind(&Kind::Write, "lock:k", token));
+    let claims = ["0", "1"].map(|token| of_kind(&Kind::Write, "lock:k", token));
     vote(&links[0], &read, 1).await;
-    for (link, write) in links.iter().zip(&writes) {
-        assert!(matches!(vote(link, write, 1).await, Vote::Busy(_)));
+    for (link, claim) in links.iter().zip(&claims) {
+        assert!(matches!(vote(link, claim, 1).await, Vote::Busy(_)));
     }
     let time = async || {
         let [seconds, micros]: [u64; 2] = server.ask(&["TIME"]).await;
