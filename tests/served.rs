@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use dlock_harness::{Authority, RedisServer, Sharded, Watched};
+use dlock_harness::{Authority, Cluster, RedisServer, Sharded, Watched};
 use dlock_runtime::Config;
 
 use crate::patient;
@@ -17,6 +17,13 @@ const NATIVE: [&str; 2] = ["+delex", "+delifeq"];
 #[must_use]
 pub fn documented_sentinel_rules() -> Vec<&'static str> {
     rules(SENTINELS, "ACL SETUSER dlock on >… ")
+}
+
+/// The further rules of a user of a cluster, from the page that has them.
+#[must_use]
+pub fn documented_cluster_rules() -> Vec<&'static str> {
+    let more = rules(SENTINELS, "ACL SETUSER dlock +cluster|slots");
+    [&["+cluster|slots"], &more[1..]].concat()
 }
 
 /// Makes the user `dlock` with the password `secret` at a sentinel.
@@ -79,7 +86,7 @@ pub fn with_tls() -> (RedisServer, Authority) {
 
 /// Where tests run besides a plain server; `tests/run.sh --topologies` runs the conformance suite on
 /// each.
-pub const TOPOLOGIES: [&str; 3] = ["tls", "sentinel", "sharded"];
+pub const TOPOLOGIES: [&str; 4] = ["tls", "sentinel", "sharded", "cluster"];
 
 /// A server in one of the [topologies](TOPOLOGIES), with the documented users `dlock` and `plain`.
 #[derive(Debug)]
@@ -93,6 +100,8 @@ enum Topology {
     },
     /// Behind a proxy that shards.
     Sharded(Sharded),
+    /// Three masters, each with a third of the slots.
+    Cluster(Cluster),
     /// The master behind sentinels, whose user is the documented one too.
     Watched(Watched),
 }
@@ -103,6 +112,7 @@ impl fmt::Debug for Topology {
             Self::Plain(_) => "plain",
             Self::Tls { .. } => "tls",
             Self::Sharded(_) => "sharded",
+            Self::Cluster(_) => "cluster",
             Self::Watched(_) => "sentinel",
         })
     }
@@ -124,6 +134,7 @@ impl Served {
                 }
             }
             "sharded" => Topology::Sharded(Sharded::start().await),
+            "cluster" => Topology::Cluster(Cluster::start(3).await),
             "sentinel" => {
                 let watched = Watched::start_steady().await;
                 for sentinel in &watched.sentinels {
@@ -133,17 +144,29 @@ impl Served {
             }
             other => panic!("{other} is none of {TOPOLOGIES:?}"),
         });
-        documented_user(served.server(), more).await;
-        documented_plain_user(served.server()).await;
+        let more = match &served.0 {
+            Topology::Cluster(_) => [more, &documented_cluster_rules()].concat(),
+            _ => more.to_vec(),
+        };
+        for server in served.servers() {
+            documented_user(server, &more).await;
+            documented_plain_user(server).await;
+        }
         served
     }
 
-    /// The one that has the locks.
+    /// The one that has the locks, or one of those.
     pub fn server(&self) -> &RedisServer {
+        self.servers()[0]
+    }
+
+    /// Those that have the locks.
+    pub fn servers(&self) -> Vec<&RedisServer> {
         match &self.0 {
-            Topology::Plain(server) | Topology::Tls { server, .. } => server,
-            Topology::Sharded(sharded) => &sharded.server,
-            Topology::Watched(watched) => &watched.servers[0],
+            Topology::Plain(server) | Topology::Tls { server, .. } => vec![server],
+            Topology::Sharded(sharded) => vec![&sharded.server],
+            Topology::Watched(watched) => vec![&watched.servers[0]],
+            Topology::Cluster(cluster) => cluster.nodes.iter().collect(),
         }
     }
 
@@ -158,6 +181,7 @@ impl Served {
                 .tls_url()
                 .unwrap_or_else(|| panic!("it has a port for TLS")),
             Topology::Sharded(sharded) => sharded.url(),
+            Topology::Cluster(cluster) => cluster.url(),
             Topology::Watched(watched) => {
                 watched.url() + "?sentinel_user=dlock&sentinel_pass=secret"
             }

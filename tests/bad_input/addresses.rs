@@ -16,7 +16,7 @@ async fn a_url_that_can_t_work_says_what_to_write() {
         ("http://localhost", "unknown scheme; give"),
         ("rediss://localhost#insecure", "`insecure` is refused"),
         ("redis+sentinel://localhost", "no name of a master"),
-        ("redis+cluster://localhost", "not supported yet"),
+        ("redis-cluster://localhost", "write `redis+cluster://`"),
         ("redlock://a,b", "2 nodes survive no more failures than 1"),
         ("redis://localhost:seven", "invalid port"),
         ("redis://localhost/first", "redis://host:6379/0"),

@@ -62,12 +62,9 @@ async fn a_server_that_is_too_old_is_named_with_what_is_needed() {
 }
 
 #[tokio::test]
-async fn a_cluster_and_a_sentinel_are_not_supported_yet() {
+async fn a_node_of_a_cluster_and_a_sentinel_say_what_to_write() {
     let cluster = Fake::redis("7.2.0", "cluster", "master");
-    misconfigured(
-        &answers_no(cluster.url()).await,
-        "a cluster, which is not supported yet",
-    );
+    misconfigured(&answers_no(cluster.url()).await, "write `redis+cluster://`");
     let sentinel = Fake::redis("7.2.0", "sentinel", "sentinel");
     misconfigured(&answers_no(sentinel.url()).await, "this is a sentinel");
 }

@@ -27,14 +27,14 @@ pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
     let served = served().await;
     let config = config(&served, "dlock");
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left(served.server()).await;
+    nothing_left_at(&served).await;
 }
 
 pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
     let served = served().await;
     let config = config(&served, "plain");
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left(served.server()).await;
+    nothing_left_at(&served).await;
 }
 
 pub(crate) async fn on_quorum(case: impl AsyncFnOnce(LockPool)) {
@@ -117,7 +117,7 @@ pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
     let served = served().await;
     let config = by_the_server(config(&served, "dlock"));
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left(served.server()).await;
+    nothing_left_at(&served).await;
 }
 
 #[test]
@@ -154,6 +154,12 @@ fn more_patient(config: Config) -> Config {
 /// single waiter can be stopped.
 pub(crate) fn grants_claims(pool: &LockPool) -> bool {
     !format!("{pool:?}").contains("memory://")
+}
+
+async fn nothing_left_at(served: &Served) {
+    for server in served.servers() {
+        nothing_left(server).await;
+    }
 }
 
 /// Waits until only epoch counters are left, which stay by design.

@@ -15,6 +15,10 @@ use crate::values::key::Key;
 pub(crate) enum CommandError {
     /// Certainly not executed, now or later: try again.
     Unsent(Reason),
+    /// The same, and another server has the lock: try again at once.
+    Elsewhere(Reason),
+    /// The same, while the lock is moving from one server to another.
+    Moving(Reason),
     /// May have been executed, or may yet be: clean up after it, and retry with a fresh token.
     Unclear(Reason),
     /// The server answered with an error; nothing was changed.
@@ -30,6 +34,8 @@ impl CommandError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             CommandError::Unsent(_)
+            | CommandError::Elsewhere(_)
+            | CommandError::Moving(_)
             | CommandError::Unclear(_)
             | CommandError::TooFewNodes { .. } => true,
             CommandError::Refused(reason, _) => reason.may_pass(),
@@ -41,6 +47,8 @@ impl CommandError {
     pub(crate) fn reason(self) -> Reason {
         match self {
             CommandError::Unsent(why)
+            | CommandError::Elsewhere(why)
+            | CommandError::Moving(why)
             | CommandError::Unclear(why)
             | CommandError::Refused(_, why)
             | CommandError::TooFewNodes { why, .. }
@@ -63,13 +71,14 @@ impl CommandError {
     pub(crate) fn into_error(self, key: Option<&Key>) -> LockError {
         let key = key.cloned();
         match self {
-            CommandError::Unsent(source) | CommandError::Unclear(source) => {
-                LockError::Unavailable {
-                    key,
-                    too_few_nodes: false,
-                    source,
-                }
-            }
+            CommandError::Unsent(source)
+            | CommandError::Elsewhere(source)
+            | CommandError::Moving(source)
+            | CommandError::Unclear(source) => LockError::Unavailable {
+                key,
+                too_few_nodes: false,
+                source,
+            },
             CommandError::TooFewNodes { why, .. } => LockError::Unavailable {
                 key,
                 too_few_nodes: true,
@@ -90,6 +99,8 @@ impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CommandError::Unsent(why)
+            | CommandError::Elsewhere(why)
+            | CommandError::Moving(why)
             | CommandError::Unclear(why)
             | CommandError::TooFewNodes { why, .. }
             | CommandError::Setup(why) => why.fmt(f),

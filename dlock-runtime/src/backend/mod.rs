@@ -42,6 +42,9 @@ use crate::values::ttl::Ttl;
 /// The pending answer of a server.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
 
+/// A connection to one of several servers, or why there is none.
+pub(crate) type Connected = Result<Arc<dyn Link>, CommandError>;
+
 /// A future that ends with the pool.
 pub(crate) type BackgroundTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -68,6 +71,28 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
 
     /// The same connection, made if necessary.
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
+
+    /// A connection to each server that has locks, or why there is none.
+    fn connect_all(&self, within: Duration) -> Answer<'_, Vec<Connected>> {
+        Box::pin(async move {
+            let ready = self.ready("", self.clock().now());
+            match ready {
+                Some(link) => Ok(vec![Ok(link)]),
+                None => Ok(vec![self.connect("", within).await]),
+            }
+        })
+    }
+
+    /// Whether one `inspect` may be about all of these locks.
+    fn inspects_together(&self, _: &mut dyn Iterator<Item = &str>) -> bool {
+        true
+    }
+
+    /// Which of several servers has this lock: a number that may change. What goes to one server in
+    /// one call has one number.
+    fn server_of(&self, _key: &str) -> usize {
+        0
+    }
 
     /// Whether `acquire_all` may get these keys.
     fn in_one_step(&self, _: &mut dyn Iterator<Item = &str>) -> bool {

@@ -314,7 +314,7 @@ async fn past_the_queue(
     spec: &Arc<AcquireSpec>,
     begun: Moment,
 ) -> Result<(LockGuard, Grant), LockError> {
-    let mut was_late = false;
+    let (mut was_late, mut was_elsewhere) = (false, false);
     loop {
         let tried = try_once(core, spec).await;
         core.check_process()?; // a forked child may poll what its parent began
@@ -339,6 +339,10 @@ async fn past_the_queue(
                 continue;
             }
             Ok(Tried::Late) => attempt::clock_runs_ahead(),
+            Err(CommandError::Elsewhere(_)) if !was_elsewhere => {
+                was_elsewhere = true;
+                continue;
+            }
             Ok(Tried::Busy(InTheWay::Endless(error))) | Err(error) => error,
         };
         return Err(error.into_error(Some(&spec.key)));

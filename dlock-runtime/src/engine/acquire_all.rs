@@ -148,7 +148,11 @@ async fn in_order(
     deadline: &Deadline,
 ) -> Result<Result<LockGuard, CommandError>, LockError> {
     let (begun, mut held) = (core.now(), Held::new());
-    match at_once(core, specs, deadline.begun()).await {
+    let mut taken = at_once(core, specs, deadline.begun()).await;
+    if let Err(CommandError::Elsewhere(_)) = taken {
+        taken = at_once(core, specs, deadline.begun()).await;
+    }
+    match taken {
         Ok(Some(held)) => return Ok(begin(core, specs, begun, held).await),
         Ok(None) => {}
         // Go on in the queue: there, the next command waits for a pause and for a pending clean-up.

@@ -100,7 +100,7 @@ impl LockPool {
         LockRequest::new(self.0.clone(), keys, site)
     }
 
-    /// Measures how long the server takes to answer.
+    /// Measures how long the server takes to answer; of a cluster, the slowest of its masters.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when it does not, within one
@@ -111,17 +111,18 @@ impl LockPool {
     pub async fn ping(&self) -> Result<Duration, LockError> {
         self.0.check_process()?;
         let to_error = |error: CommandError| error.into_error(None);
-        let link = self
-            .0
-            .backend()
-            .link("", self.0.settings().connect_timeout)
-            .await
-            .map_err(to_error)?;
-        let sent = self.0.backend().clock().now();
-        link.ping(self.0.settings().command_timeout)
-            .await
-            .map_err(to_error)?;
-        Ok(sent.until(self.0.backend().clock().now()))
+        let (backend, settings) = (self.0.backend(), self.0.settings());
+        let links = backend.connect_all(settings.connect_timeout).await;
+        let mut longest = Duration::ZERO;
+        for link in links.map_err(to_error)? {
+            let link = link.map_err(to_error)?;
+            let sent = backend.clock().now();
+            link.ping(settings.command_timeout)
+                .await
+                .map_err(to_error)?;
+            longest = longest.max(sent.until(backend.clock().now()));
+        }
+        Ok(longest)
     }
 
     /// Checks the server: settings that can give a lock two holders or make calls fail, and rights
@@ -158,9 +159,10 @@ impl LockPool {
         self.0.check_process()?;
         let to_error = |error: CommandError| error.into_error(None);
         let within = self.0.settings().connect_timeout;
-        let link = self.0.backend().link("", within).await;
-        let link = link.map_err(to_error)?;
-        self.0.check(&*link).await.map_err(to_error)
+        let links = self.0.backend().connect_all(within).await;
+        let links = links.and_then(|links| links.into_iter().collect::<Result<Vec<_>, _>>());
+        let links = links.map_err(to_error)?;
+        self.0.check(&links).await.map_err(to_error)
     }
 
     /// What this process holds and waits for through this pool, at this moment.

@@ -7,8 +7,10 @@
 //! `client` (a local queue and its tokens, changed in one step), `queue` (the times of the server's
 //! queue), `retry` (when to try again), `server_clock` (an estimate of the server's time),
 //! `clock_watch` (whether its clock keeps pace) and `lock_order` (which locks are taken inside
-//! which). `quorum` (one lock at several servers) uses `lease` and `server`. `server_check` (what a server's settings risk), `votes` (what a majority of servers says),
-//! `writes` (the user's own writes, checked) and `data` (where they go in memory) stand alone.
+//! which). `quorum` (one lock at several servers) uses `lease` and `server`. `slot_map` (who
+//! serves which slot of a cluster), `server_check` (what a server's settings risk), `votes`
+//! (what a majority of servers says), `writes` (the user's own writes, checked) and `data`
+//! (where they go in memory) stand alone.
 //! `docs/inside/protocol.md` draws the states.
 //!
 //! Never in this folder: `await`, reading a clock, I/O, a mutex, or a callback that does any of it.
@@ -26,6 +28,7 @@ pub(crate) mod retry;
 pub(crate) mod server;
 pub(crate) mod server_check;
 pub(crate) mod server_clock;
+pub(crate) mod slot_map;
 pub(crate) mod tokens;
 pub(crate) mod votes;
 pub(crate) mod writes;

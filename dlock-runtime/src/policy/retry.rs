@@ -168,9 +168,9 @@ impl Retries {
         }
     }
 
-    /// Nothing was created, and the estimate of the server's clock has been corrected: retry once
-    /// without a pause (`None`); if that fails too, pause as after any other failure.
-    pub(crate) fn late(&mut self, now: Moment) -> Option<Pause> {
+    /// Nothing was created, and the client knows better now, the server's time or who has the lock:
+    /// retry once without a pause (`None`); if that fails too, pause as after any other failure.
+    pub(crate) fn at_once(&mut self, now: Moment) -> Option<Pause> {
         if self.failures == 0 {
             self.failures = 1;
             return None;

@@ -413,7 +413,7 @@ impl fmt::Display for Refusal {
             Refusal::Misconfigured => "it can't persist or replicate writes; see its log",
             Refusal::NotReplicated => "too few of its replicas confirmed the lock in time; bring them back, or ask for fewer by `min_replicas` or `min_aof`",
             Refusal::TooManyClients => "its `maxclients` is reached; raise it, or find who keeps so many connections",
-            Refusal::Cluster => "it is a node of a cluster, and this key is elsewhere in it; clusters are not supported yet, give dlock a single master",
+            Refusal::Cluster => "it is a node of a cluster, and this key is elsewhere in it; write `redis+cluster://` in place of `redis://`",
             Refusal::Other => "with an error that dlock does not know; its words are the `source()`",
         })
     }

@@ -7,6 +7,7 @@
 //! * [`server`]: a private `redis-server`, and a recorder of what reached it.
 //! * [`certificates`]: an authority for a server with TLS.
 //! * [`sharded`]: a server that refuses commands with keys of several hash slots.
+//! * [`cluster`]: nodes of which each serves some hash slots, and slots that move.
 //! * [`watched`]: a master with replicas and sentinels.
 //! * [`proxy`]: a wire that can go silent, lose one direction, or be cut inside the nth matching
 //!   request; [`resp`] finds the frames.
@@ -26,6 +27,7 @@
 
 pub mod certificates;
 pub mod child;
+pub mod cluster;
 pub mod history;
 mod lines;
 mod orphan;
@@ -40,6 +42,7 @@ pub mod watched;
 
 pub use certificates::{Authority, Identity};
 pub use child::Child;
+pub use cluster::Cluster;
 pub use history::{Interval, check_exclusive, now_ns};
 pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};
 pub use server::{Monitor, RedisServer};

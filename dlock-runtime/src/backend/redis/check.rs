@@ -15,6 +15,7 @@ use crate::backend::command_error::CommandError;
 use crate::policy::server_check::Answers;
 use crate::policy::server_check::rights::{RIGHTS, Refused, Right, Why, right};
 use crate::values::error::Reason;
+use crate::values::slot::tag;
 
 /// The sections of `INFO`; Redis 6.2 takes one at a time.
 const SECTIONS: [&str; 4] = ["server", "memory", "replication", "persistence"];
@@ -94,8 +95,15 @@ impl RedisLink {
     /// Two keys in different hash slots that nobody uses, because no other connection has our
     /// channel; the first is a channel too. Names that differ in the last bit only never hash to
     /// the same slot.
+    /// Of a cluster, the first one is in a slot of this node.
     fn unused_names(&self) -> [String; 2] {
-        [0, 1].map(|number| format!("{}:check{number}", self.connection.push_receiver.channel()))
+        let channel = self.connection.push_receiver.channel();
+        let of_cluster = self.connection.of_cluster.as_ref();
+        let slot = of_cluster.and_then(|it| it.redirects.upgrade()?.slot_of(&it.host));
+        match slot {
+            None => [0, 1].map(|number| format!("{channel}:check{number}")),
+            Some(slot) => [slot, slot ^ 1].map(|slot| format!("{channel}:check{{{}}}", tag(slot))),
+        }
     }
 }
 

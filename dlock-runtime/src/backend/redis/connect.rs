@@ -88,6 +88,17 @@ struct Destination {
     generation: Option<u64>,
 }
 
+/// Who says that the peer is a master.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ServerRole {
+    /// The configuration.
+    Given,
+    /// The sentinels.
+    Discovered,
+    /// Other nodes of its cluster.
+    NodeOfCluster,
+}
+
 enum Peer {
     Host(Host),
     Socket(PathBuf),
@@ -110,6 +121,14 @@ impl Destination {
             }
         };
         Ok(Self { peer, generation })
+    }
+
+    fn role(&self, plan: &Plan) -> ServerRole {
+        match (&plan.of_cluster, self.generation) {
+            (Some(_), _) => ServerRole::NodeOfCluster,
+            (None, Some(_)) => ServerRole::Discovered,
+            (None, None) => ServerRole::Given,
+        }
     }
 
     async fn dial(&self, plan: &Plan) -> Result<Box<dyn Stream>, CommandError> {
@@ -198,7 +217,7 @@ async fn shake_hands(
         client::log_in(stream, database, credentials, protocol, config).await?;
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
-    let server_info = read_server_info(connection.clone(), destination.generation.is_some());
+    let server_info = read_server_info(connection.clone(), destination.role(plan));
     let subscribed = async {
         if plan.without_scripts {
             return None; // only scripts publish grants
@@ -243,7 +262,8 @@ async fn shake_hands(
         None => (None, Pushes::Unused),
         Some(Ok(())) => {
             // Behind a proxy that shards, this run id is not that of each lock's server.
-            let run_id = plan.names.only_counter().map_or("", |_| &run_id);
+            let is_proxy = plan.names.only_counter().is_none() && plan.of_cluster.is_none();
+            let run_id = if is_proxy { "" } else { &run_id };
             let address = format!("{run_id};{}", push_receiver.channel());
             (Some(address.into()), Pushes::Available)
         }
@@ -375,7 +395,7 @@ struct ServerInfo {
 /// and its run id. The kind comes first: a sentinel has no TIME.
 async fn read_server_info(
     mut connection: MultiplexedConnection,
-    is_discovered: bool,
+    role: ServerRole,
 ) -> Result<ServerInfo, CommandError> {
     let mut all = redis::pipe();
     all.cmd("HELLO").cmd("TIME").add_command(Native::question());
@@ -387,7 +407,7 @@ async fn read_server_info(
     let info = info.ok().and_then(|info| reply::text(&info));
     let info = info.as_deref().unwrap_or_default();
     match hello {
-        Ok(hello) => check_server(&hello, is_discovered)?,
+        Ok(hello) => check_server(&hello, role)?,
         Err(error) => {
             // Redis 5 does not know HELLO, and that of 6.0 needs an argument.
             check_version(info_field(info, "redis_version"))?;
@@ -395,7 +415,7 @@ async fn read_server_info(
                 // A proxy that does not know HELLO, or a user without the right to it: the rest of
                 // the check is skipped.
                 CommandError::Refused(Refusal::Other | Refusal::NoPermission, _)
-                    if !is_discovered => {}
+                    if role == ServerRole::Given => {}
                 other => return Err(other),
             }
         }
@@ -439,14 +459,17 @@ fn check_version(version: Option<&str>) -> Result<(), CommandError> {
     }
 }
 
-/// Refuses servers that dlock can't use: too old, a cluster node, a sentinel, a replica.
-fn check_server(hello: &Value, is_discovered: bool) -> Result<(), CommandError> {
+/// Refuses servers that dlock can't use: too old, a sentinel, a replica, a node of a cluster that is
+/// spoken to as one server, or the reverse.
+fn check_server(hello: &Value, server: ServerRole) -> Result<(), CommandError> {
     let setup = |why: String| Err(CommandError::Setup(Reason::new(why)));
     check_version(reply::field(hello, "version").as_deref())?;
-    match reply::field(hello, "mode").as_deref() {
-        Some("cluster") => {
+    let mode = reply::field(hello, "mode");
+    match mode.as_deref() {
+        Some("cluster") if server != ServerRole::NodeOfCluster => {
             return setup(
-                "the server is a node of a cluster, which is not supported yet".to_owned(),
+                "the server is a node of a cluster: write `redis+cluster://` in place of `redis://`"
+                    .to_owned(),
             );
         }
         Some("sentinel") => {
@@ -455,13 +478,24 @@ fn check_server(hello: &Value, is_discovered: bool) -> Result<(), CommandError> 
                     .to_owned(),
             );
         }
+        Some("standalone") if server == ServerRole::NodeOfCluster => {
+            return setup(
+                "the server is no node of a cluster: write `redis://` in place of `redis+cluster://`"
+                    .to_owned(),
+            );
+        }
         _ => {}
     }
     match reply::field(hello, "role").as_deref() {
-        // The sentinels name it already, or still: a failover is under way.
-        role if is_discovered && role != Some("master") => {
+        // It is named already, or still: a failover is under way.
+        role if server != ServerRole::Given && role != Some("master") => {
+            let by = if server == ServerRole::Discovered {
+                "sentinels name"
+            } else {
+                "nodes of the cluster name"
+            };
             Err(CommandError::Unsent(Reason::new(format_args!(
-                "the server that the sentinels name is not a master now (role: {})",
+                "the server that the {by} is not a master now (role: {})",
                 shown(role.unwrap_or("not told"), NAME_AT_MOST)
             ))))
         }

@@ -41,6 +41,15 @@ pub(super) fn is_of_a_failover(refusal: Refusal, why: &Reason) -> bool {
     }
 }
 
+/// Whether a script of a node of a cluster ended in the middle because the keys of its slot are
+/// moving.
+pub(super) fn is_of_a_slot_that_moved(why: &Reason) -> bool {
+    let said = why.to_string();
+    ["non local key", "during rehashing", "cluster is down"]
+        .iter()
+        .any(|it| said.contains(it))
+}
+
 /// The error of an answer to one of several commands.
 pub(super) fn error_of_answer(answer: &Value) -> Option<CommandError> {
     match answer {

@@ -1,4 +1,4 @@
-//! One Redis (or Valkey) server, 6.2 or newer.
+//! One Redis (or Valkey) server, 6.2 or newer, or the nodes of a `cluster`.
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
 //! their settings and `connect` makes one by `client`, over a stream of `dial`: a `socket`, or `tls`
@@ -18,6 +18,7 @@
 mod calls;
 mod check;
 mod client;
+mod cluster;
 mod connect;
 mod dial;
 mod epochs;
@@ -49,6 +50,7 @@ mod tests;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+pub(crate) use self::cluster::Cluster;
 pub(crate) use self::node::NodePlan;
 use self::supervisor::Supervisor;
 use super::clock::Clock;
@@ -76,7 +78,7 @@ impl Redis {
     ) -> Self {
         let clock = Clock::real();
         Self {
-            supervisor: Supervisor::new(address, settings, node, clock),
+            supervisor: Supervisor::new(address, settings, node, None, clock),
             clock,
         }
     }

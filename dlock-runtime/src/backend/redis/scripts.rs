@@ -41,6 +41,9 @@ static RELEASE_BY_DELEX: LazyLock<Script> =
     LazyLock::new(|| release_by("redis.pcall('DELEX', KEYS[1], 'IFEQ', ARGV[1])"));
 static RELEASE_BY_DELIFEQ: LazyLock<Script> =
     LazyLock::new(|| release_by("redis.pcall('DELIFEQ', KEYS[1], ARGV[1])"));
+/// An exclusive release that touches no other key.
+pub(super) static RELEASE_KEY: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[include_str!("lua/release_key.lua")]));
 pub(super) static CANCEL: LazyLock<Script> = LazyLock::new(|| {
     Script::of(&[
         include_str!("lua/cancel_fast_path.lua"),
@@ -154,7 +157,7 @@ fn release_by(compare_and_delete: &str) -> Script {
 }
 
 /// All scripts.
-pub(super) fn all() -> [&'static Script; 22] {
+pub(super) fn all() -> [&'static Script; 23] {
     [
         &ACQUIRE,
         &ACQUIRE_ALL,
@@ -162,6 +165,7 @@ pub(super) fn all() -> [&'static Script; 22] {
         &RELEASE,
         &RELEASE_BY_DELEX,
         &RELEASE_BY_DELIFEQ,
+        &RELEASE_KEY,
         &CANCEL,
         &COMBINED,
         &RENEW,

@@ -18,7 +18,7 @@ use super::names::Names;
 use super::node::NodePlan;
 use super::pace::Pace;
 use super::plain::{Checkouts, PlainLink};
-use super::plan::{Plan, PollInterval};
+use super::plan::{OfCluster, Plan, PollInterval};
 use super::sentinel;
 use super::slot::Slot;
 use super::witness::{Witness, WitnessedLink};
@@ -68,6 +68,7 @@ impl Supervisor {
         address: &Arc<RedisAddress>,
         settings: &Settings,
         node: Option<NodePlan>,
+        of_cluster: Option<OfCluster>,
         clock: Clock,
     ) -> Arc<Self> {
         let names = match node {
@@ -99,6 +100,7 @@ impl Supervisor {
                 margin: settings.clock_margin,
                 names,
                 node,
+                of_cluster,
                 highest_epoch: HighestEpoch::default(),
                 listener: OnceLock::new(),
                 warned: AtomicBool::new(false),
@@ -186,6 +188,15 @@ impl Supervisor {
         }
         let (_, link) = self.made_link(key, within).await?;
         Ok(link)
+    }
+
+    /// The same, without what stands in front of it.
+    pub(super) async fn redis_link(
+        self: &Arc<Self>,
+        key: &str,
+        within: Duration,
+    ) -> Result<Arc<RedisLink>, CommandError> {
+        Ok(self.made_link(key, within).await?.1)
     }
 
     async fn made_link(

@@ -36,8 +36,9 @@ pub struct Listing {
     core: Arc<Core>,
     pattern: Pattern,
     part: Part,
-    /// The cursor means something to this connection's server only.
-    link: Option<Arc<dyn Link>>,
+    is_connected: bool,
+    /// To the servers that have not been walked through; the cursor is the first one's.
+    links: VecDeque<Arc<dyn Link>>,
     cursor: u64,
     /// Whether all keys have been seen.
     is_over: bool,
@@ -54,7 +55,8 @@ impl Listing {
                 most: FIRST_FEW,
             },
             core,
-            link: None,
+            is_connected: false,
+            links: VecDeque::new(),
             cursor: 0,
             is_over: false,
             found: VecDeque::new(),
@@ -98,7 +100,7 @@ impl Listing {
         self.core.check_process()?;
         let literal = self.pattern.literal();
         let only = literal.map(|literal| self.name(literal)).transpose()?;
-        if only.is_none() && self.core.settings().counter_per_slot {
+        if only.is_none() && self.core.settings().is_behind_a_proxy() {
             return Err(LockError::config(
                 "a list walks through the keys of one server, and with `counter_per_slot` a proxy shards: give the whole key of a lock, or list with a pool for each shard",
             ));
@@ -108,37 +110,43 @@ impl Listing {
     }
 
     async fn page(&mut self, only: Option<&Key>) -> Result<Option<Vec<LockReport>>, CommandError> {
-        let link = self.link(only).await?;
+        self.connect(only).await?;
         if let Some(key) = only.filter(|_| !self.is_over) {
             self.found.push_back(key.as_str().to_owned());
             self.is_over = true;
         }
         let mut steps = 0;
         while !self.is_over && self.found.len() < PAGE && steps < STEPS {
-            self.step(&*link).await?;
+            self.step().await?;
             steps += 1;
         }
         if self.found.is_empty() && self.is_over {
             return Ok(None);
         }
-        self.read_page(&*link).await.map(Some)
+        self.read_page().await.map(Some)
     }
 
-    /// The connection of this pass.
-    async fn link(&mut self, only: Option<&Key>) -> Result<Arc<dyn Link>, CommandError> {
-        if let Some(link) = &self.link {
-            return Ok(link.clone());
+    /// The connections of this pass.
+    async fn connect(&mut self, only: Option<&Key>) -> Result<(), CommandError> {
+        if self.is_connected {
+            return Ok(());
         }
-        let key = only.map_or("", Key::as_str);
-        let within = self.core.settings().connect_timeout;
-        let link = self.core.backend().link(key, within).await?;
-        self.link = Some(link.clone());
-        Ok(link)
+        let (backend, within) = (self.core.backend(), self.core.settings().connect_timeout);
+        if only.is_none() {
+            let links = backend.connect_all(within).await?;
+            self.links = links.into_iter().collect::<Result<_, _>>()?;
+        }
+        self.is_connected = true;
+        Ok(())
     }
 
-    /// Looks at some more of the server's keys.
-    async fn step(&mut self, link: &dyn Link) -> Result<(), CommandError> {
+    /// Looks at some more of a server's keys.
+    async fn step(&mut self) -> Result<(), CommandError> {
         let settings = self.core.settings();
+        let Some(link) = self.links.front() else {
+            self.is_over = true;
+            return Ok(());
+        };
         let prefix = settings.namespace.clone() + &self.pattern.prefix();
         let scan = link.scan(&prefix, self.cursor, settings.command_timeout);
         let step = scan.await?;
@@ -150,16 +158,28 @@ impl Listing {
         let wanted: Vec<String> = step.keys.into_iter().filter(is_wanted).collect();
         self.found.extend(wanted);
         self.cursor = step.cursor;
-        self.is_over = step.cursor == 0;
+        if step.cursor == 0 {
+            self.links.pop_front();
+            self.is_over = self.links.is_empty();
+        }
         Ok(())
     }
 
     /// The next page of those that were found.
-    async fn read_page(&mut self, link: &dyn Link) -> Result<Vec<LockReport>, CommandError> {
-        let settings = self.core.settings();
+    async fn read_page(&mut self) -> Result<Vec<LockReport>, CommandError> {
+        let (settings, backend) = (self.core.settings(), self.core.backend());
+        let (connect, within) = (settings.connect_timeout, settings.command_timeout);
         let keys: Vec<&str> = self.found.iter().take(PAGE).map(String::as_str).collect();
-        let inspect = link.inspect(&keys, self.part, settings.command_timeout);
-        let stored = inspect.await?;
+        let together = if backend.inspects_together(&mut keys.iter().copied()) {
+            PAGE
+        } else {
+            1
+        };
+        let mut stored = Vec::new();
+        for keys in keys.chunks(together) {
+            let link = backend.link(keys.first().unwrap_or(&""), connect).await?;
+            stored.extend(link.inspect(keys, self.part, within).await?);
+        }
         let all = keys.iter().zip(stored);
         let reports = all.filter_map(|(key, stored)| {
             let bare = key.strip_prefix(&settings.namespace).unwrap_or(key);

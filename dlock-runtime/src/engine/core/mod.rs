@@ -21,7 +21,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::memory::Memory;
 use crate::backend::offers::{Offers, Wanted};
 use crate::backend::quorum::{Quorum, Waits};
-use crate::backend::redis::{NodePlan, Redis};
+use crate::backend::redis::{Cluster, NodePlan, Redis};
 use crate::backend::{Backend, Link, NodeBackend};
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
@@ -40,7 +40,7 @@ pub(crate) struct Core {
     /// The process that made the pool: a forked child has neither its watchdog's thread nor a right
     /// to its connections.
     home: Home,
-    settings: Settings,
+    settings: Arc<Settings>,
     neighbour: Option<Arc<Neighbour>>,
     backend: Arc<dyn Backend>,
     /// What the backend can do.
@@ -60,7 +60,7 @@ pub(crate) struct Core {
 impl Core {
     /// Connects to the configured server, unless the configuration is `lazy`.
     pub(super) async fn connect(config: Config) -> Result<Arc<Core>, LockError> {
-        let settings = config.check()?;
+        let settings = Arc::new(config.check()?);
         let backend = backend_of(&settings)?;
         if matches!(settings.address, Address::Memory) {
             observe::memory_only();
@@ -99,16 +99,30 @@ impl Core {
         core.backend.listen(listener);
         if !core.settings.lazy {
             let within = core.settings.connect_timeout;
-            let link = core.backend.link("", within).await;
-            let link = link.map_err(|error| error.into_error(None))?;
-            core.log_findings(&*link).await;
+            let links = core.backend.connect_all(within).await;
+            // Of several servers, the first lock of one that is away says so.
+            let (links, away): (Vec<_>, Vec<_>) = links
+                .map_err(|error| error.into_error(None))?
+                .into_iter()
+                .partition(Result::is_ok);
+            if let (true, Some(Err(error))) = (links.is_empty(), away.into_iter().next()) {
+                return Err(error.into_error(None));
+            }
+            let links: Vec<_> = links.into_iter().flatten().collect();
+            core.log_findings(&links).await;
         }
         Ok(core)
     }
 
-    /// Checks the server over this connection.
-    pub(super) async fn check(&self, link: &dyn Link) -> Result<Vec<Finding>, CommandError> {
-        let answers = link.check(self.settings.command_timeout).await?;
+    /// Checks the servers over these connections.
+    pub(super) async fn check(
+        &self,
+        links: &[Arc<dyn Link>],
+    ) -> Result<Vec<Finding>, CommandError> {
+        let mut answers = Vec::new();
+        for link in links {
+            answers.extend(link.check(self.settings.command_timeout).await?);
+        }
         let pool = PoolSettings {
             namespace: &self.settings.namespace,
             default_ttl: self.settings.default_ttl,
@@ -130,9 +144,9 @@ impl Core {
 
     /// Before the first lock, so that the log says what is wrong before anything comes of it. Not
     /// in a task of its own: that would outlive a short program's pool, or never run.
-    async fn log_findings(&self, link: &dyn Link) {
+    async fn log_findings(&self, links: &[Arc<dyn Link>]) {
         // A failure is ignored: if the server is away, the first lock says so.
-        let mut findings = self.check(link).await.unwrap_or_default();
+        let mut findings = self.check(links).await.unwrap_or_default();
         findings.retain(Finding::is_logged);
         for finding in findings {
             observe::found(&self.settings.address, &finding);
@@ -256,10 +270,11 @@ impl Drop for Core {
     }
 }
 
-fn backend_of(settings: &Settings) -> Result<Arc<dyn Backend>, LockError> {
+fn backend_of(settings: &Arc<Settings>) -> Result<Arc<dyn Backend>, LockError> {
     let nodes = match &settings.address {
         Address::Memory => return Ok(Arc::new(Memory::new())),
         Address::Redis(address) => return Ok(Arc::new(Redis::new(address, settings, None))),
+        Address::Cluster(address) => return Ok(Arc::new(Cluster::new(address, settings))),
         Address::Redlock(nodes) => nodes,
     };
     let max_ttl = settings.max_ttl.unwrap_or(settings.default_ttl).get();

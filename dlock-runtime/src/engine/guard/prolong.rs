@@ -86,13 +86,17 @@ impl LockGuard {
         Ok(self.prolong(By::Renewal, on_server, ttl, within).await? == Prolonged::Yes)
     }
 
-    /// The same for many locks of one kind, in few commands.
+    /// The same for many locks of one kind of one pool, in few commands.
     pub(crate) async fn confirm_all(
         guards: &[&LockGuard],
         terms: &Terms,
         within: Duration,
     ) -> Result<bool, CommandError> {
-        for guards in guards.chunks(RENEWALS_AT_ONCE) {
+        let server = |it: &&LockGuard| it.hold.core.backend().server_of(it.key().as_str());
+        let mut guards = guards.to_vec();
+        guards.sort_by_cached_key(server);
+        let at_one_server = guards.chunk_by(|one, other| server(one) == server(other));
+        for guards in at_one_server.flat_map(|guards| guards.chunks(RENEWALS_AT_ONCE)) {
             let Some(first) = guards.first() else {
                 continue;
             };

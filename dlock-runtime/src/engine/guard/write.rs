@@ -126,7 +126,7 @@ fn unwritten(lost: LockError) -> LockError {
 /// repeated, but not every batch may be.
 fn with_outcome(error: CommandError) -> CommandError {
     match error {
-        CommandError::Unsent(why) => {
+        CommandError::Unsent(why) | CommandError::Elsewhere(why) | CommandError::Moving(why) => {
             CommandError::Unsent(Reason::new(format_args!("{why}; nothing was written")))
         }
         CommandError::Unclear(why) => CommandError::Unclear(Reason::new(format_args!(

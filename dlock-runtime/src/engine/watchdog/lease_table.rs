@@ -92,26 +92,28 @@ impl LeaseTable {
         jobs
     }
 
-    /// Batches leases with about the same time left: the short timeout of one that is nearly over
-    /// must not apply to long ones.
-    fn batches(&self, mut renewals: Vec<(Token, Renewal, Duration)>) -> impl Iterator<Item = Job> {
-        renewals.sort_by_key(|(_, _, within)| *within);
+    /// Batches leases at one server with about the same time left: the short timeout of one that is
+    /// nearly over must not apply to long ones.
+    fn batches(&self, renewals: Vec<(Token, Renewal, Duration)>) -> impl Iterator<Item = Job> {
         let room = renewals.len().min(RENEWALS_AT_ONCE);
-        let mut batches: Vec<Batch> = Vec::new();
-        for (token, renewal, within) in renewals {
+        let server = |(_, renewal, _): &(_, Renewal, _)| self.backend.server_of(&renewal.claim.key);
+        let mut renewals: Vec<_> = renewals.into_iter().map(|it| (server(&it), it)).collect();
+        renewals.sort_by_key(|(server, (_, _, within))| (*server, *within));
+        let mut batches: Vec<(usize, Batch)> = Vec::new();
+        for (server, (token, renewal, within)) in renewals {
             let within = within.min(self.shared.command_timeout);
-            let fits = |last: &&mut Batch| {
-                last.items.len() < RENEWALS_AT_ONCE && within <= last.within * 2
+            let fits = |(at, last): &&mut (usize, Batch)| {
+                *at == server && last.items.len() < RENEWALS_AT_ONCE && within <= last.within * 2
             };
-            if let Some(last) = batches.last_mut().filter(fits) {
+            if let Some((_, last)) = batches.last_mut().filter(fits) {
                 last.push(token, renewal);
             } else {
                 let mut batch = Batch::new(within, room);
                 batch.push(token, renewal);
-                batches.push(batch);
+                batches.push((server, batch));
             }
         }
-        batches.into_iter().map(Job::Renew)
+        batches.into_iter().map(|(_, batch)| Job::Renew(batch))
     }
 
     fn report<News>(&self, change: impl FnOnce(&mut Tokens, Moment) -> News)

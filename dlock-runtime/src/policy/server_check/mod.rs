@@ -187,8 +187,8 @@ fn mode(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
         Finding::new(
             Concern::Cluster,
             Harms,
-            "the server is a node of a cluster, which is not supported yet: a lock's keys are on several nodes, so calls fail",
-            format_args!("give the URL of a single master; {BEHIND_A_PROXY}"),
+            "the server is a node of a cluster, and the URL is one server's: a lock's keys are on several nodes, so calls fail",
+            format_args!("begin the URL with `redis+cluster://`; {BEHIND_A_PROXY}"),
         )
     }))
 }

@@ -16,6 +16,7 @@ mod retry;
 mod server;
 mod server_check;
 mod server_clock;
+mod slot_map;
 mod token_bounds;
 mod token_life;
 mod token_storm;

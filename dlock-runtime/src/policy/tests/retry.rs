@@ -113,13 +113,13 @@ fn an_outage_is_mentioned_once_a_minute_and_counted_from_its_first_failure() {
 #[test]
 fn what_came_late_is_sent_again_at_once_and_then_after_pauses() {
     let mut retries = Retries::new(Jitter::seeded(7));
-    assert_eq!(retries.late(at(0)), None);
-    assert!(retries.late(at(0)).is_some());
+    assert_eq!(retries.at_once(at(0)), None);
+    assert!(retries.at_once(at(0)).is_some());
     retries.succeeded();
-    assert_eq!(retries.late(at(0)), None);
+    assert_eq!(retries.at_once(at(0)), None);
     retries.succeeded();
     retries.failed(at(0));
-    assert!(retries.late(at(0)).is_some(), "in an outage");
+    assert!(retries.at_once(at(0)).is_some(), "in an outage");
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl Config {
                 .map(check_grant_secret)
                 .and_then(Result::err),
         );
+        let is_cluster = matches!(address, Some(Address::Cluster(_)));
         let bounds = local_handoff.zip(clock_margin);
         match (address, Ttl::new(default_ttl), bounds) {
             (Some(address), Ok(default_ttl), Some((local_handoff, clock_margin)))
@@ -118,7 +119,7 @@ impl Config {
                     health_check_interval: self.health_check_interval,
                     max_in_flight: self.max_in_flight,
                     without_scripts: self.without_scripts,
-                    counter_per_slot: self.counter_per_slot,
+                    counter_per_slot: self.counter_per_slot || is_cluster,
                     durability: self.durability,
                     observing: self.observing,
                     repair_missing_ttl: self.repair_missing_ttl,
@@ -157,6 +158,11 @@ impl Config {
                 self.complete_redis(Arc::make_mut(&mut redis), wrong);
                 Address::Redis(redis)
             }
+            Address::Cluster(mut cluster) => {
+                self.complete_redis(&mut Arc::make_mut(&mut cluster).any, wrong);
+                self.check_cluster(wrong);
+                Address::Cluster(cluster)
+            }
             Address::Redlock(mut nodes) => {
                 for node in &mut nodes {
                     self.complete_redis(Arc::make_mut(node), wrong);
@@ -178,6 +184,38 @@ impl Config {
                     }
                 }
                 Address::Memory
+            }
+        }
+    }
+
+    /// What a cluster has anyway, and what it can't have.
+    fn check_cluster(&self, wrong: &mut Vec<String>) {
+        for (what, is_given, why) in [
+            (
+                "without_scripts",
+                self.without_scripts,
+                "transactions over the nodes of a cluster are not built",
+            ),
+            (
+                "counter_per_slot",
+                self.counter_per_slot,
+                "a cluster has a counter in each slot anyway",
+            ),
+            (
+                "min_replicas",
+                self.durability.min_replicas.is_some(),
+                "waiting for the replicas of each node is not built",
+            ),
+            (
+                "min_aof",
+                self.durability.min_aof.is_some(),
+                "waiting for the files of each node is not built",
+            ),
+        ] {
+            if is_given {
+                wrong.push(format!(
+                    "{what}: {why}; leave it out with `redis+cluster://`"
+                ));
             }
         }
     }

@@ -25,7 +25,7 @@ use super::lock_order::LockOrder;
 use super::release::Release;
 use super::wait::Wait;
 
-pub(crate) use address::{Address, Endpoint, Host, RedisAddress, Sentinels};
+pub(crate) use address::{Address, ClusterAddress, Endpoint, Host, RedisAddress, Sentinels};
 pub(crate) use connector::{Connector, Stream};
 pub(crate) use durability::Durability;
 pub use login::Credentials;
@@ -317,7 +317,7 @@ impl Config {
     ///
     /// Only where the server answers `CROSSSLOT` to every acquire: it looks like a single server,
     /// but refuses commands with keys of several slots (Redis Enterprise, Redis Cloud, Azure Managed
-    /// Redis). For a cluster that clients see as such there is no support yet.
+    /// Redis). A cluster that clients see as such has these counters anyway: give `redis+cluster://`.
     ///
     /// **Every program of a fleet has to agree on it**: with and without it, locks exclude each other,
     /// but their fences come from two counters. What it costs:

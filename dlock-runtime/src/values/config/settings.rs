@@ -46,6 +46,11 @@ impl Settings {
         self.connect_timeout + self.command_timeout
     }
 
+    /// Whether one address stands for servers that it does not show.
+    pub(crate) fn is_behind_a_proxy(&self) -> bool {
+        self.counter_per_slot && !matches!(self.address, Address::Cluster(_))
+    }
+
     /// Checks a lease: with several nodes, none may be longer than all programs agreed on.
     pub(crate) fn check_lease(&self, lease: Ttl) -> Result<(), String> {
         match self.max_ttl {

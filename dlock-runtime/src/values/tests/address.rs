@@ -151,7 +151,7 @@ fn tls_is_a_scheme_with_options() {
             "give the CA that signed it as `tls_ca`",
         ),
         ("rediss://", "url: "),
-        ("rediss://a,b", "several hosts are for sentinels"),
+        ("rediss://a,b", "several hosts are for sentinels, a cluster"),
     ] {
         let said = Address::parse(url).unwrap_err();
         assert!(said.contains(says), "{url}: {said}");
@@ -240,10 +240,21 @@ fn what_can_t_work_is_refused_with_what_to_write() {
             "a password that is not escaped",
         ),
         ("redis-sentinel://a/name", "write `redis+sentinel://`"),
-        ("rediss+cluster://host", "unknown scheme"),
-        ("redis+cluster://host", "not supported yet"),
-        ("redis-cluster://host", "not supported yet"),
-        ("redis://a:6379,b:6379", "several hosts are for sentinels"),
+        ("redis-cluster://host", "write `redis+cluster://`"),
+        ("redis+cluster://", "a node without a name"),
+        ("redis+cluster://a,", "a node without a name"),
+        ("redis+cluster://a,a:6379", "named twice"),
+        ("redis+cluster://a,redis://b", "without a scheme"),
+        ("redis+cluster://a,b/1", "the database 0 only"),
+        ("redis+cluster://a/name", "the database is no number"),
+        (
+            "redis+cluster://a?tls_ca=x",
+            "write `rediss` in place of `redis`",
+        ),
+        (
+            "redis://a:6379,b:6379",
+            "several hosts are for sentinels, a cluster",
+        ),
         ("redis://a,b:6379", "several hosts are for sentinels"),
         ("redis://", "url: "),
         ("redis:///0", "url: "),

@@ -208,7 +208,7 @@ fn a_refusal_says_what_to_do() {
         (Refusal::Misconfigured, "see its log"),
         (Refusal::TooManyClients, "raise it"),
         (Refusal::NotReplicated, "bring them back"),
-        (Refusal::Cluster, "a single master"),
+        (Refusal::Cluster, "write `redis+cluster://`"),
     ] {
         let said = refused(reason).to_string();
         assert!(said.contains(says), "{said}");

@@ -22,14 +22,14 @@ use crate::backend::redis::names::{LockKeys, Names};
 use crate::backend::redis::native::{Deletes, Native};
 use crate::backend::redis::node::Membership;
 use crate::backend::redis::pace::Pace;
-use crate::backend::redis::plan::Plan;
+use crate::backend::redis::plan::{OfCluster, Plan};
 use crate::backend::redis::push::PushReceiver;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
 use crate::backend::redis::target::{Outdated, Target};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::server_clock::ServerClock;
-use crate::values::error::Reason;
+use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
@@ -53,6 +53,8 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) command_timeout: Duration,
     broken: AtomicBool,
     target: Arc<Target>,
+    /// The node of a cluster that the server is, if it is one.
+    pub(in crate::backend::redis) of_cluster: Option<OfCluster>,
     server: ServerId,
     /// When the server last answered, in nanoseconds of `clock`.
     last_answer: AtomicU64,
@@ -88,6 +90,7 @@ impl Connection {
             command_timeout: plan.command_timeout,
             broken: AtomicBool::new(false),
             target: plan.target.clone(),
+            of_cluster: plan.of_cluster.clone(),
             server,
             last_answer: AtomicU64::new(heard.as_nanos()),
             unanswered: AtomicU64::new(0),
@@ -207,7 +210,14 @@ impl Connection {
         let mut multiplexed = self.multiplexed.clone();
         let answers = pin!(async move { commands.query_async(&mut multiplexed).await });
         let (answers, sent) = self.call::<Vec<Value>>(within, answers).await?;
-        for error in answers.iter().filter_map(errors::error_of_answer) {
+        for answer in &answers {
+            let Value::ServerError(error) = answer else {
+                continue;
+            };
+            let error = errors::command_error(&RedisError::from(error.clone()));
+            if matches!(error, CommandError::Refused(Refusal::Cluster, _)) {
+                continue; // this one only
+            }
             if let error @ CommandError::Unsent(_) = self.noted(error) {
                 return Err(error); // a replica executes none of them
             }
@@ -229,7 +239,7 @@ impl Connection {
 
     /// Notes what an answer tells about the connection.
     pub(super) fn answered<T>(&self, answer: Result<T, RedisError>) -> Result<T, CommandError> {
-        let answer = answer.map_err(|error| errors::command_error(&error));
+        let answer = answer.map_err(|error| self.meant_by(&error));
         let tells_nothing = match &answer {
             Err(CommandError::Unclear(_)) => true,
             Err(CommandError::Refused(refusal, _)) => errors::may_be_elsewhere(*refusal),
@@ -250,15 +260,42 @@ impl Connection {
         answer.map_err(|error| self.meaning(error))
     }
 
-    /// The meaning of an error on this connection: if the sentinels name the master, the refusal of
-    /// a replica, or of a master that lacks its replicas, is a failover's, and nothing was executed.
+    /// The error of an answer to one of several commands.
+    pub(super) fn error_of_answer(&self, answer: &Value) -> Option<CommandError> {
+        match answer {
+            Value::ServerError(error) => {
+                Some(self.noted(self.meant_by(&RedisError::from(error.clone()))))
+            }
+            _ => None,
+        }
+    }
+
+    /// What an error says. The cluster hears of it if it is about slots.
+    fn meant_by(&self, error: &RedisError) -> CommandError {
+        match (errors::command_error(error), &self.of_cluster) {
+            (CommandError::Refused(Refusal::Cluster, why), Some(cluster)) => {
+                cluster.meaning(error, why)
+            }
+            (error, _) => error,
+        }
+    }
+
+    /// The meaning of an error on this connection: if others name the master, the refusal of a
+    /// replica, or of a master that lacks its replicas, is a failover's, and nothing was executed.
     fn meaning(&self, error: CommandError) -> CommandError {
+        let is_named = self.server.generation.is_some() || self.of_cluster.is_some();
         match error {
             CommandError::Refused(refusal, why)
-                if self.server.generation.is_some() && errors::is_of_a_failover(refusal, &why) =>
+                if is_named && errors::is_of_a_failover(refusal, &why) =>
             {
                 self.target.may_have_moved.notify_one();
+                self.of_cluster.iter().for_each(OfCluster::may_have_changed);
                 CommandError::Unsent(why)
+            }
+            CommandError::Refused(Refusal::Other, why)
+                if self.of_cluster.is_some() && errors::is_of_a_slot_that_moved(&why) =>
+            {
+                CommandError::Unclear(why) // the script may have written
             }
             error => error,
         }
@@ -276,6 +313,7 @@ impl Connection {
     }
 
     pub(super) fn no_answer(&self, within: Duration) -> CommandError {
+        self.of_cluster.iter().for_each(OfCluster::may_have_changed);
         self.watch_for_silence();
         CommandError::Unclear(Reason::new(format_args!("no answer within {within:?}")))
     }

@@ -58,7 +58,7 @@ impl RedisLink {
         for lock in locks {
             self.ask_about(lock, part, &mut ask);
         }
-        let (answers, _) = self.connection.exchange(ask, within).await?;
+        let answers = self.looked_at(ask, within).await?;
         let mut all = read_all(&answers, locks.len())?;
         let each = all.iter_mut().zip(locks.iter().copied());
         let is_set = |(stored, _): &(&mut Stored, &str)| matches!(stored.lock, StoredLock::Set(_));
@@ -71,11 +71,27 @@ impl RedisLink {
             ask_about_set(lock, part, &mut ask);
         }
         // The whole time again: what a slow first answer left could be too short for any.
-        let (answers, _) = self.connection.exchange(ask, within).await?;
+        let answers = self.looked_at(ask, within).await?;
         for ((stored, _), answers) in sets.iter_mut().zip(answers.chunks(EACH_SET)) {
             read_set(&mut stored.lock, answers)?;
         }
         Ok(all)
+    }
+
+    /// The answers to questions about locks, unless they are elsewhere in a cluster.
+    async fn looked_at(&self, ask: Pipeline, within: Duration) -> Result<Vec<Value>, CommandError> {
+        let (answers, _) = self.connection.exchange(ask, within).await?;
+        if self.connection.of_cluster.is_some() {
+            let errors = answers.iter();
+            let mut errors = errors.filter_map(|it| self.connection.error_of_answer(it));
+            let is_of_slots = |it: &CommandError| {
+                matches!(it, CommandError::Elsewhere(_) | CommandError::Moving(_))
+            };
+            if let Some(error) = errors.find(is_of_slots) {
+                return Err(error);
+            }
+        }
+        Ok(answers)
     }
 
     /// The commands whose answers [`read_lock`] reads.

@@ -2,7 +2,8 @@
 //! connection. Then `batcher`, which sends the commands of many callers as one, and `heartbeats`,
 //! which does the same for waiters; `groups` has one of each for the locks that may share a script.
 //! `renewals` lengthens leases, `inspect` reads locks for an administrator, `operations` implements
-//! the protocol's commands on top of both, `node` those of a node of a quorum.
+//! the protocol's commands on top of both, `node` those of a node of a quorum, `moving` those about a
+//! slot of a cluster that is moving.
 //!
 //! Never in this folder: a command that is sent again, unless the server said that it was not
 //! executed (an unknown script; a batch with a key that the user has no right to; a script that
@@ -14,6 +15,7 @@ mod groups;
 pub(super) mod heartbeats;
 mod inspect;
 mod keep_alive;
+mod moving;
 mod node;
 mod operations;
 mod renewals;

@@ -16,7 +16,7 @@ use super::batcher::Command;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::{self, Call};
 use crate::backend::redis::reply::{self, Done, Holders, Item};
-use crate::backend::redis::scripts;
+use crate::backend::redis::scripts::{self, By};
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
@@ -129,7 +129,14 @@ impl Link for RedisLink {
                 let batcher = &self.groups.of(&claim.key).batcher;
                 let command = Command::Release { claim, keep_until };
                 let until = Instant::now() + within;
-                batcher.run(command, within, until).await?.0
+                match batcher.run(command, within, until).await {
+                    Ok((reply, _)) => reply,
+                    Err(CommandError::Moving(_)) if keep_until == 0 => {
+                        let left = until.saturating_duration_since(Instant::now());
+                        return Box::pin(self.release_key(claim, left)).await;
+                    }
+                    Err(error) => return Err(error),
+                }
             };
             Ok(self.go_on(claim, reply.given_back()?))
         })
@@ -193,8 +200,16 @@ impl Link for RedisLink {
                     .query_async(&mut connection)
                     .await
             });
-            let answer = self.connection.call(within, get).await;
-            match answer.map(|(value, _)| value) {
+            let until = Instant::now() + within;
+            let answer = match self.connection.call(within, get).await {
+                Err(CommandError::Moving(_)) => {
+                    let get = redis::Cmd::get(key);
+                    let left = until.saturating_duration_since(Instant::now());
+                    Box::pin(self.one_at_its_node(get, left)).await
+                }
+                answer => answer.map(|(value, _)| value),
+            };
+            match answer {
                 Err(CommandError::Refused(Refusal::WrongType, _)) => {
                     Ok(self.holders(key, "", within).await?.holder)
                 }
@@ -225,7 +240,12 @@ impl Link for RedisLink {
     }
 
     fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
-        Box::pin(async move { Ok(vec![self.query_settings(true, within).await?]) })
+        Box::pin(async move {
+            let mut answers = self.query_settings(true, within).await?;
+            let of_cluster = self.connection.of_cluster.as_ref();
+            answers.node = of_cluster.map(|it| it.host.to_string());
+            Ok(vec![answers])
+        })
     }
 }
 
@@ -313,10 +333,17 @@ impl RedisLink {
         within: Duration,
     ) -> Result<Holders, CommandError> {
         let (keys, arguments) = ([lock], [entry]);
-        let reply = self
-            .connection
-            .script(&scripts::SHARED_HOLDERS, &keys, &arguments, within);
-        reply::holders(&reply.await?.0)
+        let script = &scripts::SHARED_HOLDERS;
+        let until = Instant::now() + within;
+        let reply = self.connection.script(script, &keys, &arguments, within);
+        match reply.await {
+            Err(CommandError::Moving(_)) => {
+                let call = script.call(By::Text, &keys, &arguments);
+                let left = until.saturating_duration_since(Instant::now());
+                reply::holders(&Box::pin(self.one_at_its_node(call, left)).await?)
+            }
+            reply => reply::holders(&reply?.0),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::RedisLink;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::scripts::{self, By};
-use crate::backend::redis::{calls, errors, reply};
+use crate::backend::redis::{calls, reply};
 use crate::policy::commands::{Renewal, Renewed};
 
 impl RedisLink {
@@ -25,63 +25,37 @@ impl RedisLink {
             let group = self.connection.names.script_group(&item.claim.key);
             groups.entry(group).or_default().push(at);
         }
-        if groups.len() > 1 {
-            return self.renew_each(items, groups, within).await;
-        }
-        let call = |by| call(by, items.iter());
-        let (reply, _) = self.connection.run(within, call).await?;
-        self.renewed(&reply, items.len())
-    }
-
-    /// `groups`: which items share a call. The items of a call that fails failed by themselves,
-    /// unless all calls did.
-    async fn renew_each(
-        &self,
-        items: &[Renewal],
-        groups: BTreeMap<u16, Vec<usize>>,
-        within: Duration,
-    ) -> Result<Vec<Renewed>, CommandError> {
         let until = Instant::now() + within;
-        let mut open: Vec<Vec<usize>> = groups.into_values().collect();
-        let mut outcomes = vec![None; items.len()];
-        let mut error = None;
-        for by in [By::Hash, By::Text] {
-            let mut calls = redis::pipe();
-            for group in &open {
-                calls.add_command(call(by, group.iter().filter_map(|at| items.get(*at))));
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            let (replies, _) = self.connection.exchange(calls, left).await?;
-            let mut unknown = Vec::new();
-            for (group, reply) in open.into_iter().zip(replies) {
-                if scripts::is_unknown_by(&reply) {
-                    unknown.push(group);
-                    continue;
+        let mut renewing = Renewing {
+            link: self,
+            items,
+            outcomes: vec![None; items.len()],
+            moving: Vec::new(),
+            error: None,
+            until,
+        };
+        if groups.len() > 1 {
+            renewing.by_groups(groups.into_values().collect()).await?;
+        } else {
+            let call = |by| call(by, items.iter());
+            let renewed = self.connection.run(within, call).await;
+            let renewed = renewed.and_then(|(reply, _)| self.renewed(&reply, items.len()));
+            match renewed {
+                Err(CommandError::Moving(why)) => {
+                    renewing.failed((0..items.len()).collect(), CommandError::Moving(why));
                 }
-                match self.renewed_by(&reply, group.len()) {
-                    Ok(renewed) => group.iter().zip(renewed).for_each(|(at, renewed)| {
-                        outcomes[*at] = Some(renewed);
-                    }),
-                    Err(failed) => error = Some(failed),
-                }
-            }
-            open = unknown;
-            if open.is_empty() {
-                break;
+                renewed => return renewed,
             }
         }
-        match error {
-            Some(error) if outcomes.iter().all(Option::is_none) => Err(error),
-            _ => Ok(outcomes
-                .into_iter()
-                .map(|it| it.unwrap_or(Renewed::Failed))
-                .collect()),
+        if !renewing.moving.is_empty() {
+            Box::pin(renewing.one_by_one()).await;
         }
+        renewing.ended()
     }
 
     fn renewed_by(&self, reply: &Value, items: usize) -> Result<Vec<Renewed>, CommandError> {
-        match errors::error_of_answer(reply) {
-            Some(error) => Err(self.connection.noted(error)),
+        match self.connection.error_of_answer(reply) {
+            Some(error) => Err(error),
             None => self.renewed(reply, items),
         }
     }
@@ -92,6 +66,96 @@ impl RedisLink {
             self.connection.give_up(); // the master is elsewhere
         }
         Ok(outcomes)
+    }
+}
+
+/// Renewals under way that do not all go the same way.
+struct Renewing<'a> {
+    link: &'a RedisLink,
+    items: &'a [Renewal],
+    outcomes: Vec<Option<Renewed>>,
+    /// Those of a slot that is moving.
+    moving: Vec<usize>,
+    error: Option<CommandError>,
+    until: Instant,
+}
+
+impl Renewing<'_> {
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    fn failed(&mut self, items: Vec<usize>, error: CommandError) {
+        if matches!(error, CommandError::Moving(_)) {
+            self.moving.extend(items);
+        }
+        self.error = Some(error);
+    }
+
+    /// Each group is of items that share a call. The items of a call that fails failed by
+    /// themselves.
+    async fn by_groups(&mut self, mut open: Vec<Vec<usize>>) -> Result<(), CommandError> {
+        for by in [By::Hash, By::Text] {
+            let mut calls = redis::pipe();
+            for group in &open {
+                let items = group.iter().filter_map(|at| self.items.get(*at));
+                calls.add_command(call(by, items));
+            }
+            let (replies, _) = self.link.connection.exchange(calls, self.left()).await?;
+            let mut unknown = Vec::new();
+            for (group, reply) in open.into_iter().zip(replies) {
+                if scripts::is_unknown_by(&reply) {
+                    unknown.push(group);
+                    continue;
+                }
+                match self.link.renewed_by(&reply, group.len()) {
+                    Ok(renewed) => group.iter().zip(renewed).for_each(|(at, renewed)| {
+                        self.outcomes[*at] = Some(renewed);
+                    }),
+                    Err(error) => self.failed(group, error),
+                }
+            }
+            open = unknown;
+            if open.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of a slot that is moving, each where its key is by now.
+    async fn one_by_one(&mut self) {
+        for by in [By::Hash, By::Text] {
+            let moving = std::mem::take(&mut self.moving);
+            let items = moving.iter().filter_map(|at| self.items.get(*at));
+            let calls: Vec<Cmd> = items.map(|item| call(by, std::iter::once(item))).collect();
+            let answers = self.link.at_its_node(&calls, self.left()).await;
+            for (at, answer) in moving.into_iter().zip(answers) {
+                let one = answer.and_then(|answer| self.link.renewed(&answer, 1));
+                match one.map(|mut one| one.pop()) {
+                    Ok(one) => self.outcomes[at] = one,
+                    Err(error) => {
+                        self.moving.push(at);
+                        self.error = Some(error);
+                    }
+                }
+            }
+            if self.moving.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// An error if it is that of all.
+    fn ended(self) -> Result<Vec<Renewed>, CommandError> {
+        let outcomes = self.outcomes;
+        match self.error {
+            Some(error) if outcomes.iter().all(Option::is_none) => Err(error),
+            _ => Ok(outcomes
+                .into_iter()
+                .map(|it| it.unwrap_or(Renewed::Failed))
+                .collect()),
+        }
     }
 }
 

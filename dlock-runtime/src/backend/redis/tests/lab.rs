@@ -170,6 +170,7 @@ pub(super) fn plan(url: &str) -> Plan {
         clock: Clock::real(),
         names: Names::new("lock:", false),
         node: None,
+        of_cluster: None,
         highest_epoch: HighestEpoch::default(),
         grant_key: GrantKey::new(Some(&Secret::new("of the tests".to_owned()))),
         listener: OnceLock::new(),

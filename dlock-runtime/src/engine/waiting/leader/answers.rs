@@ -113,7 +113,7 @@ impl Leader {
     /// Nothing was created, and the estimate of the server's clock has been corrected.
     pub(super) fn late(&mut self) {
         let now = self.now();
-        if let Some(pause) = self.retries().late(now) {
+        if let Some(pause) = self.retries().at_once(now) {
             self.pause_through(pause, &attempt::clock_runs_ahead());
         }
     }
@@ -133,8 +133,13 @@ impl Leader {
             return self.send_away(error);
         }
         let now = self.now();
-        let pause = self.retries().failed(now);
-        self.pause_through(pause, &error);
+        let pause = match error {
+            CommandError::Elsewhere(_) => self.retries().at_once(now),
+            _ => Some(self.retries().failed(now)),
+        };
+        if let Some(pause) = pause {
+            self.pause_through(pause, &error);
+        }
     }
 
     fn pause_through(&self, pause: Pause, error: &CommandError) {

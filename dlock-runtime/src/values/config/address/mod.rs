@@ -12,13 +12,16 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use self::several::{SENTINEL_EXAMPLE, has_several_hosts, redlock, sentinels, several_hosts_for};
+use self::several::{
+    CLUSTER_EXAMPLE, SENTINEL_EXAMPLE, cluster, has_several_hosts, redlock, sentinels,
+    several_hosts_for,
+};
 use super::connector::Connector;
 use super::login::{Credentials, Login, Secret};
 use super::tls::{self, Tls};
 use crate::values::shown::{NAME_AT_MOST, shown};
 
-const EXAMPLE: &str = "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+sentinel://s1,s2,s3/name`, `redlock://a,b,c`, `redis+unix:///path` or `memory://`";
+const EXAMPLE: &str = "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+sentinel://s1,s2,s3/name`, `redis+cluster://a,b,c`, `redlock://a,b,c`, `redis+unix:///path` or `memory://`";
 
 /// A server's address.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub(crate) enum Address {
     Memory,
     /// `redis://`, `rediss://`, `redis+sentinel://` and `redis+unix://`, or the same with `valkey`.
     Redis(Arc<RedisAddress>),
+    /// `redis+cluster://` and `rediss+cluster://`, or the same with `valkey`.
+    Cluster(Arc<ClusterAddress>),
     /// `redlock://` and `redlocks://`: independent masters, of which a quorum decides.
     Redlock(Vec<Arc<RedisAddress>>),
 }
@@ -54,8 +59,17 @@ pub(crate) enum Endpoint {
     Sentinels(Arc<Sentinels>),
 }
 
+/// Some nodes of a cluster, which know the others.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterAddress {
+    /// At least one, all different.
+    pub(crate) seeds: Vec<Host>,
+    /// The first one; the others differ in the endpoint only.
+    pub(crate) any: RedisAddress,
+}
+
 /// A host's name or address, and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) port: u16,
@@ -77,6 +91,10 @@ impl Address {
         Address::Redis(Arc::new(address))
     }
 
+    fn cluster(address: ClusterAddress) -> Self {
+        Address::Cluster(Arc::new(address))
+    }
+
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(format!("url: no scheme; {EXAMPLE}"));
@@ -85,7 +103,8 @@ impl Address {
             "memory" if rest.is_empty() => Ok(Address::Memory),
             "memory" => Err("url: `memory://` takes nothing after it".to_owned()),
             "redis" | "valkey" => tcp(&parse(text)?, false).map(Address::redis),
-            "rediss" | "valkeys" | "rediss+sentinel" | "valkeys+sentinel" | "redlocks"
+            "rediss" | "valkeys" | "rediss+sentinel" | "valkeys+sentinel" | "rediss+cluster"
+            | "valkeys+cluster" | "redlocks"
                 if cfg!(not(feature = "tls")) =>
             {
                 Err(format!(
@@ -101,8 +120,10 @@ impl Address {
             )),
             "redlock" => redlock(rest, false).map(Address::Redlock),
             "redlocks" => redlock(rest, true).map(Address::Redlock),
-            "redis+cluster" | "redis-cluster" => Err(format!(
-                "url: `{scheme}://` is not supported yet; {EXAMPLE}"
+            "redis+cluster" | "valkey+cluster" => cluster(rest, false).map(Address::cluster),
+            "rediss+cluster" | "valkeys+cluster" => cluster(rest, true).map(Address::cluster),
+            "redis-cluster" => Err(format!(
+                "url: write `redis+cluster://` for `{scheme}://`; {CLUSTER_EXAMPLE}"
             )),
             _ => Err(format!("url: unknown scheme; {EXAMPLE}")),
         }
@@ -290,6 +311,19 @@ impl fmt::Display for Address {
         match self {
             Address::Memory => f.write_str("memory://"),
             Address::Redis(address) => address.fmt(f),
+            Address::Cluster(cluster) => {
+                let with_tls = cluster.any.tls.is_some();
+                f.write_str(if with_tls {
+                    "rediss+cluster://"
+                } else {
+                    "redis+cluster://"
+                })?;
+                for (at, host) in cluster.seeds.iter().enumerate() {
+                    let comma = if at > 0 { "," } else { "" };
+                    write!(f, "{comma}{host}")?;
+                }
+                Ok(())
+            }
             Address::Redlock(nodes) => {
                 let with_tls = nodes.iter().any(|node| node.tls.is_some());
                 f.write_str(if with_tls {

@@ -1,18 +1,21 @@
-//! Addresses with several hosts: sentinels, and the nodes of a quorum.
+//! Addresses with several hosts: sentinels, nodes of a cluster, and the nodes of a quorum.
 //!
-//! Invariant: each host has one vote, so none is named twice.
+//! Invariant: none is named twice, because a sentinel and a node of a quorum have one vote.
 
 use std::sync::Arc;
 
 use url::Url;
 
 use super::{
-    Address, Credentials, Endpoint, Host, Login, RedisAddress, Secret, Sentinels, check_parts,
-    database, decode, host, login, parse, tcp_options,
+    Address, ClusterAddress, Credentials, Endpoint, Host, Login, RedisAddress, Secret, Sentinels,
+    check_parts, database, decode, host, login, parse, tcp_options,
 };
 use crate::values::nodes::{MOST_NODES, can_decide};
 
 pub(super) const SENTINEL_EXAMPLE: &str = "give `redis+sentinel://user:password@s1:26379,s2:26379,s3:26379/name`, all sentinels and the name that they know the master by";
+
+pub(super) const CLUSTER_EXAMPLE: &str =
+    "give `redis+cluster://user:password@a:6379,b:6379`, any of its nodes; they know the others";
 
 const REDLOCK_EXAMPLE: &str =
     "give `redlock://user:password@a:6379,b:6379,c:6379`, all nodes, each an independent master";
@@ -55,7 +58,7 @@ pub(super) fn has_several_hosts(url: &str) -> bool {
 
 pub(super) fn several_hosts_for() -> String {
     format!(
-        "url: several hosts are for sentinels or independent nodes; {SENTINEL_EXAMPLE}, or {REDLOCK_EXAMPLE}"
+        "url: several hosts are for sentinels, a cluster or independent nodes; {SENTINEL_EXAMPLE}, or {CLUSTER_EXAMPLE}, or {REDLOCK_EXAMPLE}"
     )
 }
 
@@ -87,6 +90,33 @@ fn several_hosts(rest: &str) -> Result<(&str, Url), String> {
     let url = parse(&format!("redis://{user}all{path}"))?;
     check_parts(&url)?;
     Ok((hosts, url))
+}
+
+/// `user:password@a,b?…`: the login and the options are the same at all nodes.
+pub(super) fn cluster(rest: &str, with_tls: bool) -> Result<ClusterAddress, String> {
+    if rest.contains("://") {
+        return Err(format!(
+            "url: a node is given by host and port, without a scheme; {CLUSTER_EXAMPLE}"
+        ));
+    }
+    let (hosts, url) = several_hosts(rest)?;
+    if database(url.path().trim_matches('/'))? != 0 {
+        return Err("url: a cluster has the database 0 only; leave the number out".to_owned());
+    }
+    let (tls, resp2_only) = tcp_options(&url, with_tls, "", |_, _| false)?;
+    let seeds = each_host(hosts, 6379, "node", CLUSTER_EXAMPLE)?;
+    let Some(first) = seeds.first().cloned() else {
+        return Err(format!("url: no node; {CLUSTER_EXAMPLE}"));
+    };
+    let any = RedisAddress {
+        endpoint: Endpoint::Tcp(first),
+        tls,
+        login: Login::Fixed(login(&url)?),
+        database: 0,
+        resp2_only,
+        connector: None,
+    };
+    Ok(ClusterAddress { seeds, any })
 }
 
 /// `user:password@a,b,c/db?…`: the login and the options are the same at all nodes.
@@ -194,9 +224,7 @@ fn each_host(hosts: &str, port: u16, what: &str, example: &str) -> Result<Vec<Ho
             Err(why) => return Err(why),
         };
         if all.contains(&next) {
-            return Err(format!(
-                "url: a {what} is named twice; each has one vote, so name each once"
-            ));
+            return Err(format!("url: a {what} is named twice; name each once"));
         }
         all.push(next);
     }

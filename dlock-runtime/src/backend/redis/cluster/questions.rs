@@ -1,0 +1,207 @@
+//! Asks the nodes of a cluster who serves which slots, over short connections of its own: a node
+//! that is asked may be a replica, which no lock's connection goes to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::dial::dial;
+use crate::backend::redis::{client, errors, reply};
+use crate::policy::slot_map::Listed;
+use crate::values::config::{Endpoint, Host, RedisAddress};
+use crate::values::error::Reason;
+use crate::values::shown::NAME_AT_MOST;
+use crate::values::slot::SLOTS;
+
+/// So many nodes are asked at the same time, and as many more each time that none has answered for a
+/// while.
+const AT_ONCE: usize = 5;
+const A_WHILE: Duration = Duration::from_millis(150);
+
+/// When one has answered, the others are waited for this much longer: it may live in the past.
+const FOR_THE_OTHERS: Duration = Duration::from_millis(50);
+
+/// What one node says.
+pub(super) struct Said {
+    /// The highest configuration epoch that it knows, or 0: the later of two answers has the
+    /// higher one.
+    pub(super) epoch: u64,
+    pub(super) listed: Vec<Listed>,
+}
+
+/// Of those that answer, the answer of the one that knows the latest configuration.
+pub(super) async fn who_serves_what(
+    addresses: &[Arc<RedisAddress>],
+    until: Instant,
+) -> Result<Said, CommandError> {
+    let (mut errors, mut best): (_, Option<Said>) = (Vec::new(), None);
+    // Its drop ends what is not needed any more.
+    let mut asked: JoinSet<(String, Result<Said, CommandError>)> = JoinSet::new();
+    let mut more = addresses.chunks(AT_ONCE);
+    let mut patience = Instant::now();
+    loop {
+        let answered = timeout_at(patience.min(until), asked.join_next()).await;
+        match answered {
+            Ok(Some(Ok((_, Ok(said))))) => {
+                if best.is_none() {
+                    patience = Instant::now() + FOR_THE_OTHERS;
+                }
+                if best.as_ref().is_none_or(|best| said.epoch > best.epoch) {
+                    best = Some(said);
+                }
+            }
+            Ok(Some(Ok((node, Err(error))))) => errors.push((node, error)),
+            Ok(Some(Err(_))) => {} // the runtime is shutting down
+            Ok(None) | Err(_) => {
+                if let Some(best) = best {
+                    return Ok(best);
+                }
+                let next = more.next();
+                if Instant::now() >= until || (next.is_none() && asked.is_empty()) {
+                    return Err(nobody(&errors));
+                }
+                for address in next.into_iter().flatten() {
+                    let address = address.clone();
+                    asked.spawn(async move { (address.to_string(), ask(&address, until).await) });
+                }
+                let is_last = more.len() == 0;
+                patience = if is_last {
+                    until
+                } else {
+                    Instant::now() + A_WHILE
+                };
+            }
+        }
+    }
+}
+
+/// A refusal or a wrong setup counts before silence: no retry ends it.
+fn nobody(errors: &[(String, CommandError)]) -> CommandError {
+    let lasting = errors.iter().find(|(_, error)| !error.may_pass());
+    if let Some((_, error)) = lasting {
+        return error.clone();
+    }
+    let each: Vec<_> = errors
+        .iter()
+        .map(|(node, why)| format!("{node}: {why}"))
+        .collect();
+    let each = if each.is_empty() {
+        "none in time".to_owned()
+    } else {
+        each.join("; ")
+    };
+    CommandError::Unsent(Reason::new(format_args!(
+        "no node of the cluster says who serves what ({each})"
+    )))
+}
+
+async fn ask(address: &RedisAddress, until: Instant) -> Result<Said, CommandError> {
+    let silent = |_| Err(CommandError::Unsent(Reason::new("no answer")));
+    let asking = timeout_at(until, question(address, until)).await;
+    asking.unwrap_or_else(silent)
+}
+
+async fn question(address: &RedisAddress, until: Instant) -> Result<Said, CommandError> {
+    let Endpoint::Tcp(host) = &address.endpoint else {
+        return Err(CommandError::Setup(Reason::new(
+            "a node is given by host and port",
+        )));
+    };
+    let credentials = address.login.credentials().await.map_err(|why| {
+        CommandError::Unsent(Reason::new(format_args!(
+            "the provider of `Config::credentials` failed: {why}"
+        )))
+    })?;
+    let within = until.saturating_duration_since(Instant::now());
+    let stream = dial(address, host, within).await?;
+    let config = AsyncConnectionConfig::new();
+    let protocol = ProtocolVersion::RESP2; // nothing here needs the other
+    let (mut connection, _driver) =
+        client::log_in(stream, 0, &credentials, protocol, config).await?;
+    let mut both = redis::pipe();
+    both.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
+    both.ignore_errors(); // each has its own answer
+    let answers = both.query_async(&mut connection).await;
+    let [slots, info]: [RedisResult<Value>; 2] =
+        answers.map_err(|error| errors::handshake_error(&error))?;
+    let slots = slots.map_err(|error| {
+        if error.to_string().contains("cluster support disabled") {
+            return CommandError::Setup(Reason::new(format_args!(
+                "{host} is no node of a cluster; for one server write `redis://` in place of `redis+cluster://`"
+            )));
+        }
+        errors::handshake_error(&error)
+    })?;
+    let listed = read(&slots, host).ok_or_else(|| reply::unexpected("CLUSTER SLOTS", &slots))?;
+    if listed.is_empty() {
+        return Err(CommandError::Unsent(Reason::new(
+            "it knows of no slot that is served",
+        )));
+    }
+    let info = info
+        .ok()
+        .and_then(|info| reply::text(&info))
+        .unwrap_or_default();
+    if info.contains("cluster_state:fail") {
+        let why = "it says that the cluster is down";
+        return Err(CommandError::Unsent(Reason::new(why)));
+    }
+    let epoch = info
+        .lines()
+        .find_map(|line| line.strip_prefix("cluster_current_epoch:"));
+    let epoch = epoch
+        .and_then(|epoch| epoch.trim().parse().ok())
+        .unwrap_or(0);
+    Ok(Said { epoch, listed })
+}
+
+/// The answer of `CLUSTER SLOTS`: for each range its first and last slot, its master, and replicas.
+fn read(slots: &Value, asked: &Host) -> Option<Vec<Listed>> {
+    let Value::Array(ranges) = slots else {
+        return None;
+    };
+    let range = |range: &Value| {
+        let Value::Array(range) = range else {
+            return None;
+        };
+        let [first, last, Value::Array(master), ..] = &range[..] else {
+            return None;
+        };
+        let slot = |value| {
+            u16::try_from(reply::number(value)?)
+                .ok()
+                .filter(|it| *it < SLOTS)
+        };
+        let port = u16::try_from(reply::number(master.get(1)?)?).ok()?;
+        // A node that does not know its own name leaves it out, or says so by a question mark.
+        let name = reply::text(master.first()?).filter(|it| !it.is_empty() && it != "?");
+        let name = name.unwrap_or_else(|| asked.name.clone());
+        let node = Host { name, port };
+        is_possible(&node).then_some(Listed {
+            slots: slot(first)?..=slot(last)?,
+            node,
+        })
+    };
+    ranges.iter().map(range).collect()
+}
+
+fn is_possible(node: &Host) -> bool {
+    node.port > 0 && node.name.len() <= NAME_AT_MOST
+}
+
+/// What `MOVED` names: `3999 127.0.0.1:6381`, without a host if it is the one that was asked.
+pub(in crate::backend::redis) fn read_node(text: &str, asked: &Host) -> Option<Host> {
+    let (name, port) = text.rsplit_once(':')?;
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    let name = if name.is_empty() || name == "?" {
+        &asked.name
+    } else {
+        name
+    };
+    let (name, port) = (name.to_owned(), port.parse().ok()?);
+    Some(Host { name, port }).filter(is_possible)
+}

@@ -1,0 +1,110 @@
+//! Primaries that are killed or handed over.
+
+use std::time::Duration;
+
+use dlock_harness::{Cluster, until};
+use dlock_runtime::{LockError, LockPool, Wait};
+
+use crate::{CAP, config, key_at, pool};
+
+const TTL: Duration = Duration::from_secs(120);
+
+/// The others do not notice; what was replicated goes on at the replica.
+#[tokio::test]
+async fn a_lock_goes_on_when_its_primary_is_killed() {
+    let cluster = Cluster::start_with_replicas(3, Duration::from_secs(1)).await;
+    let [one, two] = [pool(&cluster).await, pool(&cluster).await];
+    let take = async |pool: &LockPool, key: &str| {
+        let request = pool.lock(key).ttl(TTL).renew().wait(Wait::Forever);
+        request.acquire().await.unwrap()
+    };
+    let (key, other) = (key_at(&cluster, 0).await, key_at(&cluster, 1).await);
+    let held = take(&one, &key).await;
+    cluster.replicated(0, 3).await;
+    cluster.nodes[0].kill9();
+    // The other two thirds go on.
+    let elsewhere = take(&two, &other).await;
+    elsewhere.release().await.unwrap();
+    until("it is held at the replica", CAP, async || {
+        held.verify().await.is_ok()
+    })
+    .await;
+    let fence = held.fence();
+    held.release().await.unwrap();
+    let next = take(&two, &key).await;
+    assert!(next.fence() > fence);
+    next.release().await.unwrap();
+}
+
+/// No call takes longer than its `wait` and one `command_timeout`.
+#[tokio::test]
+async fn without_a_replica_calls_end_in_time() {
+    let cluster = Cluster::start(3).await;
+    let timeout = Duration::from_millis(500);
+    let pool = config(&cluster).command_timeout(timeout);
+    let pool = LockPool::connect(pool).await.unwrap();
+    let key = key_at(&cluster, 2).await;
+    pool.lock(&*key)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    cluster.nodes[2].stop_signal();
+    let wait = Duration::from_secs(1);
+    for wait in [Duration::ZERO, wait] {
+        let begun = std::time::Instant::now();
+        let ended = pool.lock(&*key).wait(wait).acquire().await;
+        assert!(
+            matches!(ended, Err(LockError::Unavailable { .. })),
+            "{ended:?}"
+        );
+        let most = wait + timeout + dlock_harness::wait::scaled(Duration::from_secs(2));
+        assert!(begun.elapsed() < most, "{:?}", begun.elapsed());
+    }
+    cluster.nodes[2].cont();
+}
+
+/// A hand-over without loss: everybody gets the lock, one at a time, at the new primary.
+#[tokio::test]
+async fn two_hundred_waiters_outlast_a_failover() {
+    let cluster = Cluster::start_with_replicas(3, Duration::from_secs(5)).await;
+    let pools = [pool(&cluster).await, pool(&cluster).await];
+    let key = key_at(&cluster, 0).await;
+    let held = pools[0].lock(&*key).ttl(TTL).acquire().await.unwrap();
+    let waiters: Vec<_> = (0..200)
+        .map(|number| {
+            let request = pools[number % 2].lock(&*key).ttl(TTL).wait(Wait::Forever);
+            tokio::spawn(async move {
+                let guard = request.acquire().await.unwrap();
+                let fence = guard.fence();
+                let _ = guard.release().await; // or by the watchdog
+                fence
+            })
+        })
+        .collect();
+    until("they wait", CAP, async || {
+        let waiting = pools.iter().map(|it| it.status().unwrap().waiting);
+        waiting.sum::<usize>() >= 200
+    })
+    .await;
+    cluster.nodes[3].cmd(&["CLUSTER", "FAILOVER"]).await;
+    until("the replica is the primary", CAP, async || {
+        let role: String = cluster.nodes[3].ask(&["INFO", "replication"]).await;
+        role.contains("role:master")
+    })
+    .await;
+    until("it is held at the new primary", CAP, async || {
+        held.verify().await.is_ok()
+    })
+    .await;
+    held.release().await.unwrap();
+    let mut fences = Vec::new();
+    for waiter in waiters {
+        fences.push(tokio::time::timeout(CAP, waiter).await.unwrap().unwrap());
+    }
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(fences.len(), 200, "each has its own");
+}

@@ -1,0 +1,44 @@
+//! A cluster: locks whose keys are on several nodes, slots that move while locks are held, renewed
+//! and waited for, and primaries that go away.
+//!
+//! `spread` is about many locks on many nodes, `moves` about slots that are moved by hand, `losses`
+//! about primaries that are killed or handed over, `mistakes` about wrong configurations.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
+mod losses;
+mod mistakes;
+mod moves;
+mod spread;
+
+use std::time::Duration;
+
+use dlock_harness::Cluster;
+use dlock_runtime::{Config, LockPool};
+
+/// A cap for anything that has to happen at all, on a busy machine.
+const CAP: Duration = Duration::from_secs(60);
+
+async fn pool(cluster: &Cluster) -> LockPool {
+    LockPool::connect(config(cluster)).await.unwrap()
+}
+
+fn config(cluster: &Cluster) -> Config {
+    Config::new(cluster.url()).command_timeout(Duration::from_secs(5))
+}
+
+/// A key whose lock this node has.
+async fn key_at(cluster: &Cluster, node: usize) -> String {
+    for number in 0.. {
+        let key = format!("k{number}");
+        let slot = cluster.slot(&format!("lock:{key}")).await;
+        if cluster.owner(slot).await == node {
+            return key;
+        }
+    }
+    unreachable!("each node has slots")
+}

@@ -1,0 +1,203 @@
+//! Slots that move to another node while locks are held, renewed and waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use dlock_harness::{Cluster, until};
+use dlock_runtime::{LockGuard, LockPool, LockRequest, Wait};
+use tokio::task::JoinHandle;
+
+use crate::{CAP, pool};
+
+const KEY: &str = "k";
+const NAME: &str = "lock:k";
+
+fn request(pool: &LockPool) -> LockRequest {
+    let ttl = Duration::from_secs(2);
+    pool.lock(KEY).ttl(ttl).renew().wait(Wait::Forever)
+}
+
+async fn waiter(pool: &LockPool) -> JoinHandle<LockGuard> {
+    let request = request(pool);
+    let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
+    until("it waits", CAP, async || {
+        pool.status().unwrap().waiting == 1
+    })
+    .await;
+    waiter
+}
+
+/// The slot and another node than the one that serves it.
+async fn elsewhere(cluster: &Cluster) -> (u16, usize) {
+    let slot = cluster.slot(NAME).await;
+    (slot, (cluster.owner(slot).await + 1) % 3)
+}
+
+/// Longer than the lease: it is renewed at both nodes.
+#[tokio::test]
+async fn what_is_held_stays_held_when_its_slot_has_moved() {
+    let cluster = Cluster::start(3).await;
+    let [one, two] = [pool(&cluster).await, pool(&cluster).await];
+    let held = request(&one).acquire().await.unwrap();
+    let next = waiter(&two).await;
+    let (slot, to) = elsewhere(&cluster).await;
+    cluster.migrate(slot, to, async || {}).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    held.verify().await.unwrap();
+    let exists: u64 = cluster.nodes[to].ask(&["EXISTS", NAME]).await;
+    assert_eq!(exists, 1);
+    let fence = held.fence();
+    held.release().await.unwrap();
+    let next = tokio::time::timeout(CAP, next).await.unwrap().unwrap();
+    assert!(next.fence() > fence);
+    next.release().await.unwrap();
+}
+
+/// Nobody has told this pool.
+#[tokio::test]
+async fn a_pool_that_knows_the_old_place_is_sent_on() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool(&cluster).await;
+    request(&pool)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        let (slot, to) = elsewhere(&cluster).await;
+        cluster.migrate(slot, to, async || {}).await;
+        let guard = request(&pool).acquire().await.unwrap();
+        let exists: u64 = cluster.nodes[to].ask(&["EXISTS", NAME]).await;
+        assert_eq!(exists, 1);
+        guard.release().await.unwrap();
+    }
+}
+
+/// Half of the keys are at one node, half at the other, for longer than the leases.
+#[tokio::test]
+async fn renewals_and_releases_go_on_while_a_slot_is_being_moved() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool(&cluster).await;
+    let ttl = Duration::from_secs(1);
+    let request = |number: u32| {
+        let request = pool.lock(format!("{{k}}:{number}")).ttl(ttl).renew();
+        match number % 3 {
+            0 => request,
+            1 => request.read(),
+            _ => request.permits(2),
+        }
+    };
+    let mut held = Vec::new();
+    for number in 0..9 {
+        held.push(request(number).acquire().await.unwrap());
+    }
+    let slot = cluster.slot("{k}").await;
+    let to = (cluster.owner(slot).await + 1) % 3;
+    let mut steps = 0;
+    cluster
+        .migrate(slot, to, async || {
+            steps += 1;
+            tokio::time::sleep(ttl).await;
+            for guard in &held {
+                guard.verify().await.unwrap();
+            }
+            if steps == 5 {
+                let exclusive = held.remove(0);
+                exclusive.release().await.unwrap();
+            }
+        })
+        .await;
+    assert!(steps >= 9, "{steps} steps");
+    for guard in held {
+        guard.verify().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let guard = request(0).wait(Duration::ZERO).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// All locks of a key count up under it, while its slot goes round and round.
+#[tokio::test]
+async fn nobody_overlaps_while_slots_go_round() {
+    let cluster = Cluster::start(3).await;
+    let pools = [
+        pool(&cluster).await,
+        pool(&cluster).await,
+        pool(&cluster).await,
+    ];
+    let inside = Arc::<AtomicU32>::default();
+    let (done, ended) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
+    let workers: Vec<_> = (0..12)
+        .map(|number| {
+            let pool = pools[number % 3].clone();
+            let (inside, done, ended) = (inside.clone(), done.clone(), ended.clone());
+            tokio::spawn(async move {
+                let mut highest = None;
+                while !ended.load(Ordering::Relaxed) {
+                    let guard = request(&pool).acquire().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                    assert!(highest < Some(guard.fence()));
+                    highest = Some(guard.fence());
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    done.fetch_add(1, Ordering::Relaxed);
+                    let _ = guard.release().await; // or by the watchdog
+                }
+            })
+        })
+        .collect();
+    let mut connections = Vec::new();
+    for round in 0..50 {
+        let before = done.load(Ordering::Relaxed);
+        let (slot, to) = elsewhere(&cluster).await;
+        cluster.migrate(slot, to, async || {}).await;
+        until("somebody had it since", CAP, async || {
+            done.load(Ordering::Relaxed) > before + 3
+        })
+        .await;
+        if round == 5 || round == 49 {
+            connections.push(pools[0].status().unwrap().connections);
+        }
+    }
+    ended.store(true, Ordering::Relaxed);
+    for worker in workers {
+        tokio::time::timeout(CAP, worker).await.unwrap().unwrap();
+    }
+    assert!(connections[1] <= connections[0] + 1, "{connections:?}");
+    for node in &cluster.nodes {
+        until("only counters are left", CAP, async || {
+            node.keys().await.iter().all(|key| key.contains("@fence"))
+        })
+        .await;
+    }
+}
+
+/// A node without slots joins, gets a third of another's, and leaves again.
+#[tokio::test]
+async fn a_node_joins_and_leaves() {
+    let cluster = Cluster::start_with_an_empty_node(3).await;
+    let pool = pool(&cluster).await;
+    let mut held = Vec::new();
+    for number in 0..30 {
+        let request = pool
+            .lock(format!("{{k}}:{number}"))
+            .ttl(Duration::from_secs(2));
+        held.push(request.renew().acquire().await.unwrap());
+    }
+    let slot = cluster.slot("{k}").await;
+    let from = cluster.owner(slot).await;
+    for to in [3, from] {
+        cluster.migrate(slot, to, async || {}).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        for guard in &held {
+            guard.verify().await.unwrap();
+        }
+    }
+    cluster.nodes[3].kill9(); // it has no slot any more
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+}
