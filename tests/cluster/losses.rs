@@ -108,3 +108,41 @@ async fn two_hundred_waiters_outlast_a_failover() {
     fences.dedup();
     assert_eq!(fences.len(), 200, "each has its own");
 }
+
+/// A node that is alone refuses everything after a while, and serves its locks again when the others
+/// are back: nobody had them meanwhile.
+#[tokio::test]
+async fn a_minority_refuses_and_comes_back() {
+    let cluster = Cluster::start_nervous(3, Duration::from_secs(1)).await;
+    let timeout = Duration::from_millis(500);
+    let pool = LockPool::connect(config(&cluster).command_timeout(timeout));
+    let pool = pool.await.unwrap();
+    let key = key_at(&cluster, 0).await;
+    let held = pool.lock(&*key).ttl(TTL).acquire().await.unwrap();
+    cluster.nodes[1].stop_signal();
+    cluster.nodes[2].stop_signal();
+    until("it refuses", CAP, async || {
+        let begun = std::time::Instant::now();
+        let ended = pool.lock("other").wait(timeout).acquire().await;
+        let most = timeout * 2 + dlock_harness::wait::scaled(Duration::from_secs(2));
+        assert!(begun.elapsed() < most, "{:?}", begun.elapsed());
+        let info: String = cluster.nodes[0].ask(&["CLUSTER", "INFO"]).await;
+        ended.is_err() && info.contains("cluster_state:fail")
+    })
+    .await;
+    let busy = pool.lock(&*key).wait(timeout).acquire().await;
+    assert!(
+        matches!(busy, Err(LockError::Unavailable { .. })),
+        "{busy:?}"
+    );
+    assert!(held.is_held(), "its lease goes on");
+    cluster.nodes[1].cont();
+    cluster.nodes[2].cont();
+    until("it is served again", CAP, async || {
+        held.verify().await.is_ok()
+    })
+    .await;
+    let busy = pool.lock(&*key).wait(timeout).acquire().await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+    held.release().await.unwrap();
+}

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Cluster, RedisServer};
+use dlock_harness::{Cluster, RedisServer, until};
 use dlock_runtime::{Config, LockError, LockPool};
 
-use crate::{config, pool};
+use crate::{CAP, config, pool};
 
 async fn says(config: impl Into<Config>, words: &str) {
     let error = LockPool::connect(config).await.map(|_| ()).unwrap_err();
@@ -88,4 +88,30 @@ async fn a_slot_that_nobody_serves_is_named() {
     let said = format!("{error:?}");
     assert!(said.contains("Unavailable"), "{said}");
     drop(pool(&cluster).await); // the others are served
+}
+
+/// The error names the address, so that it is clear whose fault it is.
+#[tokio::test]
+async fn a_node_under_a_name_that_is_not_reachable_is_named() {
+    let cluster = Cluster::start(3).await;
+    let slot = cluster.slot("lock:k").await;
+    let owner = &cluster.nodes[cluster.owner(slot).await];
+    // Nothing listens on port 1.
+    owner
+        .cmd(&["CONFIG", "SET", "cluster-announce-port", "1"])
+        .await;
+    until("all nodes say so", CAP, async || {
+        for node in &cluster.nodes {
+            let nodes: String = node.ask(&["CLUSTER", "NODES"]).await;
+            if !nodes.contains("127.0.0.1:1@") {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    let pool = pool(&cluster).await;
+    let wait = Duration::from_millis(300);
+    let error = pool.lock("k").wait(wait).acquire().await.unwrap_err();
+    assert!(format!("{error:?}").contains("127.0.0.1:1"), "{error:?}");
 }

@@ -201,3 +201,50 @@ async fn a_node_joins_and_leaves() {
         guard.release().await.unwrap();
     }
 }
+
+/// An administrator's pool is sent on too.
+#[tokio::test]
+async fn who_looks_finds_a_lock_whose_slot_has_moved() {
+    let cluster = Cluster::start(3).await;
+    let [one, admin] = [pool(&cluster).await, pool(&cluster).await];
+    let held = request(&one).acquire().await.unwrap();
+    assert!(admin.holder(KEY).await.unwrap().is_some());
+    let (slot, to) = elsewhere(&cluster).await;
+    cluster.migrate(slot, to, async || {}).await;
+    let shown = admin.admin().show(KEY).await.unwrap().unwrap();
+    assert_eq!(shown.holders().len(), 1);
+    let mut list = admin.admin().list("*");
+    let mut seen = 0;
+    while let Some(page) = list.next_page().await.unwrap() {
+        seen += page.len();
+    }
+    assert_eq!(seen, 1);
+    held.release().await.unwrap();
+    assert!(admin.holder(KEY).await.unwrap().is_none());
+}
+
+/// Without a wait there is no second call by the user.
+#[tokio::test]
+async fn one_try_is_enough_after_a_move() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool(&cluster).await;
+    let tags = ["{k}:1", "{k}:2"];
+    for key in tags {
+        pool.lock(key)
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+    let slot = cluster.slot("{k}").await;
+    let to = (cluster.owner(slot).await + 1) % 3;
+    cluster.migrate(slot, to, async || {}).await;
+    let one = pool.lock(tags[0]).try_acquire().await.unwrap();
+    one.unwrap().release().await.unwrap();
+    let to = (to + 1) % 3;
+    cluster.migrate(slot, to, async || {}).await;
+    let both = pool.lock_all(tags).try_acquire().await.unwrap();
+    both.unwrap().release().await.unwrap();
+}

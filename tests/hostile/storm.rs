@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dlock_harness::wait;
+use dlock_harness::{until, wait};
 use tokio::task::JoinSet;
 
 use crate::forge;
@@ -70,6 +70,13 @@ async fn storm(lab: Lab, seed: u64) {
     assert!(beside.cycles() > 50, "{} cycles beside", beside.cycles());
     drop(beside);
     for pool in &pools {
+        // A late answer of a node leaves a release open for a `command_timeout`, and a shutdown waits
+        // no longer than that.
+        until("nothing is open", CAP, async || {
+            let status = pool.status().unwrap();
+            status.in_flight + status.cleaning_up == 0
+        })
+        .await;
         let drained = pool.shutdown().await;
         assert!(drained.is_complete(), "{drained:?}");
     }

@@ -24,6 +24,11 @@ impl Cluster {
         Self::with(masters, 0, 0, Duration::from_secs(60)).await
     }
 
+    /// The same, but a node that has not seen most of the others for `down_after` serves nothing.
+    pub async fn start_nervous(masters: usize, down_after: Duration) -> Self {
+        Self::with(masters, 0, 0, down_after).await
+    }
+
     /// The same, and one node more that serves no slot.
     pub async fn start_with_an_empty_node(masters: usize) -> Self {
         Self::with(masters, 0, 1, Duration::from_secs(60)).await

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::Shared;
+use super::nodes::Nodes;
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
@@ -25,12 +25,12 @@ const MOST_REDIRECTS: u32 = 5;
 
 #[derive(Debug)]
 pub(super) struct ClusterLink {
-    cluster: Arc<Shared>,
+    cluster: Arc<Nodes>,
     node: Arc<dyn Link>,
 }
 
 impl ClusterLink {
-    pub(super) fn new(cluster: Arc<Shared>, node: Arc<dyn Link>) -> Self {
+    pub(super) fn new(cluster: Arc<Nodes>, node: Arc<dyn Link>) -> Self {
         Self { cluster, node }
     }
 }

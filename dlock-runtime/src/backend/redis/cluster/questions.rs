@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::dial::dial;
+use crate::backend::redis::redirects::node;
 use crate::backend::redis::{client, errors, reply};
 use crate::policy::slot_map::Listed;
 use crate::values::config::{Endpoint, Host, RedisAddress};
 use crate::values::error::Reason;
-use crate::values::shown::NAME_AT_MOST;
 use crate::values::slot::SLOTS;
 
 /// So many nodes are asked at the same time, and as many more each time that none has answered for a
@@ -177,31 +177,55 @@ fn read(slots: &Value, asked: &Host) -> Option<Vec<Listed>> {
                 .filter(|it| *it < SLOTS)
         };
         let port = u16::try_from(reply::number(master.get(1)?)?).ok()?;
-        // A node that does not know its own name leaves it out, or says so by a question mark.
-        let name = reply::text(master.first()?).filter(|it| !it.is_empty() && it != "?");
-        let name = name.unwrap_or_else(|| asked.name.clone());
-        let node = Host { name, port };
-        is_possible(&node).then_some(Listed {
+        Some(Listed {
             slots: slot(first)?..=slot(last)?,
-            node,
+            node: node(reply::text(master.first()?).as_deref(), port, asked)?,
         })
     };
     ranges.iter().map(range).collect()
 }
 
-fn is_possible(node: &Host) -> bool {
-    node.port > 0 && node.name.len() <= NAME_AT_MOST
-}
+#[cfg(test)]
+mod tests {
+    use redis::Value;
 
-/// What `MOVED` names: `3999 127.0.0.1:6381`, without a host if it is the one that was asked.
-pub(in crate::backend::redis) fn read_node(text: &str, asked: &Host) -> Option<Host> {
-    let (name, port) = text.rsplit_once(':')?;
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    let name = if name.is_empty() || name == "?" {
-        &asked.name
-    } else {
-        name
-    };
-    let (name, port) = (name.to_owned(), port.parse().ok()?);
-    Some(Host { name, port }).filter(is_possible)
+    use super::*;
+
+    fn host(name: &str, port: u16) -> Host {
+        let name = name.to_owned();
+        Host { name, port }
+    }
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn range(first: i64, last: i64, node: [Value; 2]) -> Value {
+        let [name, port] = node;
+        let node = Value::Array(vec![name, port, text("id")]);
+        Value::Array(vec![Value::Int(first), Value::Int(last), node])
+    }
+
+    #[test]
+    fn a_list_is_read_whole_or_not_at_all() {
+        let asked = host("asked", 1);
+        let port = || Value::Int(6381);
+        let names = [text("a"), text(""), text("?"), Value::Nil];
+        let ranges = names.into_iter().zip(0..);
+        let ranges = ranges.map(|(name, at)| range(at, at, [name, port()]));
+        let read_names = |listed: Vec<Listed>| listed.into_iter().map(|it| it.node.name);
+        let listed = read(&Value::Array(ranges.collect()), &asked);
+        assert!(read_names(listed.unwrap()).eq(["a", "asked", "asked", "asked"]));
+        for strange in [
+            Value::Nil,
+            Value::Array(vec![Value::Int(1)]),
+            Value::Array(vec![range(-1, 5, [text("a"), port()])]),
+            Value::Array(vec![range(0, 16_384, [text("a"), port()])]),
+            Value::Array(vec![range(0, 5, [text("a"), Value::Int(0)])]),
+            Value::Array(vec![range(0, 5, [text("a"), text("six")])]),
+        ] {
+            assert_eq!(read(&strange, &asked), None, "{strange:?}");
+        }
+        assert_eq!(read(&Value::Array(Vec::new()), &asked), Some(Vec::new()));
+    }
 }

@@ -6,16 +6,17 @@
 //! Invariant: a command goes to the second node only if the first one has just said so of this
 //! command. There a key that is missing counts as missing.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, Pipeline, Value};
 use tokio::time::Instant;
 
 use super::RedisLink;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::scripts::{self, By};
 use crate::policy::commands::{Claim, GivenBack};
+use crate::values::config::Host;
 use crate::values::error::Reason;
 
 /// The answer to one command: the server's, or why there is none.
@@ -26,74 +27,48 @@ impl RedisLink {
     pub(super) async fn at_its_node(&self, commands: &[Cmd], within: Duration) -> Vec<Answered> {
         let until = Instant::now() + within;
         let left = || until.saturating_duration_since(Instant::now());
-        let mut answered = self.each(commands, false, within).await;
-        let Some(cluster) = &self.connection.of_cluster else {
-            return answered.into_iter().map(|(_, answer)| answer).collect();
+        let sent = match within {
+            Duration::ZERO => Err(CommandError::Unsent(Reason::new("no time is left"))),
+            within => {
+                let all = pipeline(commands.iter(), false);
+                self.connection.exchange(all, within).await
+            }
         };
-        // Those that are said to be at one node go there together.
-        while let Some(ask) = answered.iter().find_map(|(asks, _)| asks.clone()) {
-            let is_there = |(asks, _): &(Option<Value>, Answered)| asks.as_ref() == Some(&ask);
-            let moved: Vec<usize> = (0..)
-                .zip(&answered)
-                .filter(|(_, it)| is_there(it))
-                .map(|(at, _)| at)
-                .collect();
-            let next: Option<Arc<RedisLink>> = cluster.has_it(&ask, left()).await;
-            let theirs = moved.iter().filter_map(|at| commands.get(*at).cloned());
-            let theirs: Vec<Cmd> = theirs.collect();
-            let answers = match &next {
-                Some(next) => next.each(&theirs, true, left()).await,
-                None => Vec::new(),
+        let answers = match sent {
+            Ok((answers, _)) => answers,
+            Err(error) => return commands.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let cluster = self.connection.of_cluster.as_ref();
+        let asks = |answer| cluster.and_then(|cluster| cluster.asks(answer));
+        let mut asked: BTreeMap<Host, Vec<usize>> = BTreeMap::new();
+        for (at, answer) in answers.iter().enumerate() {
+            if let Some(node) = asks(answer) {
+                asked.entry(node).or_default().push(at);
+            }
+        }
+        let mut answered: Vec<Answered> = answers.into_iter().map(|it| self.read_one(it)).collect();
+        let redirects = cluster.and_then(|cluster| cluster.redirects.upgrade());
+        for (node, places) in asked {
+            let Some(redirects) = redirects.as_ref().filter(|_| !left().is_zero()) else {
+                break;
             };
-            let mut answers = answers.into_iter().map(|(_, answer)| answer);
-            for at in moved {
-                if let Some((asks, answer)) = answered.get_mut(at) {
-                    *asks = None;
-                    if let Some(theirs) = answers.next() {
-                        *answer = theirs;
-                    }
+            let theirs = places.iter().filter_map(|at| commands.get(*at));
+            let sent = redirects.send(node, pipeline(theirs, true), left()).await;
+            // Behind the answer to each `ASKING`.
+            let theirs = sent.unwrap_or_default().into_iter().skip(1).step_by(2);
+            for (at, answer) in places.into_iter().zip(theirs) {
+                if let Some(place) = answered.get_mut(at) {
+                    *place = self.read_one(answer);
                 }
             }
         }
-        answered.into_iter().map(|(_, answer)| answer).collect()
+        answered
     }
 
-    /// One answer for each command; beside it the answer that names another node, if it is one.
-    async fn each(
-        &self,
-        commands: &[Cmd],
-        asking: bool,
-        within: Duration,
-    ) -> Vec<(Option<Value>, Answered)> {
-        let mut all = redis::pipe();
-        for command in commands {
-            if asking {
-                all.cmd("ASKING");
-            }
-            all.add_command(command.clone());
-        }
-        let answers = match within {
-            Duration::ZERO => Err(CommandError::Unsent(Reason::new("no time is left"))),
-            within => self.connection.exchange(all, within).await,
-        };
-        match answers {
-            Ok((answers, _)) => {
-                let apart = if asking { 2 } else { 1 };
-                let answers = answers.into_iter().skip(apart - 1).step_by(apart);
-                answers.map(|answer| self.read_one(answer)).collect()
-            }
-            Err(error) => commands
-                .iter()
-                .map(|_| (None, Err(error.clone())))
-                .collect(),
-        }
-    }
-
-    fn read_one(&self, answer: Value) -> (Option<Value>, Answered) {
+    fn read_one(&self, answer: Value) -> Answered {
         match self.connection.error_of_answer(&answer) {
-            None => (None, Ok(answer)),
-            Some(error @ CommandError::Moving(_)) => (Some(answer), Err(error)),
-            Some(error) => (None, Err(error)),
+            None => Ok(answer),
+            Some(error) => Err(error),
         }
     }
 
@@ -118,4 +93,15 @@ impl RedisLink {
             ..GivenBack::default()
         })
     }
+}
+
+fn pipeline<'a>(commands: impl Iterator<Item = &'a Cmd>, asking: bool) -> Pipeline {
+    let mut all = redis::pipe();
+    for command in commands {
+        if asking {
+            all.cmd("ASKING");
+        }
+        all.add_command(command.clone());
+    }
+    all
 }

@@ -1,0 +1,270 @@
+//! Who serves which slot of a cluster, and the connections to each node.
+//!
+//! Locks no lock: `ClusterLink` does, over these connections. Invariants: a round of questions is a
+//! task of its own, so that no caller's can stop it; connections are closed outside the mutex.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::questions::{self, Said};
+use super::rounds::{Next, Rounds};
+use crate::backend::clock::Clock;
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::redirects::{OfCluster, Redirects};
+use crate::backend::redis::supervisor::Supervisor;
+use crate::backend::{Answer, Link, Listener};
+use crate::policy::slot_map::{Asked, SlotMap};
+use crate::values::config::{ClusterAddress, Endpoint, Host, RedisAddress, Settings};
+use crate::values::error::Reason;
+use crate::values::slot::slot;
+
+/// How often the nodes are asked although nothing has happened.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(15);
+
+/// Many may say at the same moment that something has changed.
+const BETWEEN_NEWS: Duration = Duration::from_millis(100);
+
+/// So many rounds in a row may say something older than what is known; then it counts: a cluster may
+/// have been made anew.
+const OLDER_ROUNDS: u32 = 3;
+/// The nodes of a cluster, and who serves which slot.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    /// Itself, for the connections that tell it of redirects.
+    this: Weak<Nodes>,
+    /// The nodes that the configuration names.
+    seeds: Vec<Host>,
+    /// Any node's address, but for its endpoint: all have the same login.
+    any: RedisAddress,
+    settings: Arc<Settings>,
+    pub(super) clock: Clock,
+    pub(super) listener: OnceLock<Weak<dyn Listener>>,
+    state: Mutex<State>,
+    rounds: Mutex<Rounds>,
+    /// Notified when a round has ended.
+    round_ended: Notify,
+    /// Notified when the map may be out of date.
+    may_have_changed: Notify,
+    connect_timeout: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) map: SlotMap,
+    pub(super) nodes: BTreeMap<Host, Arc<Supervisor>>,
+    /// Nodes that served nothing in the last round.
+    unused: BTreeSet<Host>,
+    /// The epoch of the map, and how many rounds in a row have said something older.
+    epoch: u64,
+    older: u32,
+    /// How often the nodes have been asked, so that not the same ones are each time.
+    asked: usize,
+}
+
+impl Nodes {
+    pub(super) fn new(address: &ClusterAddress, settings: &Arc<Settings>) -> Arc<Self> {
+        Arc::new_cyclic(|this| Nodes {
+            this: this.clone(),
+            seeds: address.seeds.clone(),
+            any: address.any.clone(),
+            settings: settings.clone(),
+            clock: Clock::real(),
+            listener: OnceLock::new(),
+            state: Mutex::default(),
+            rounds: Mutex::new(Rounds::new()),
+            round_ended: Notify::new(),
+            may_have_changed: Notify::new(),
+            connect_timeout: settings.connect_timeout,
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node that serves the slot, as far as it is known.
+    pub(super) fn owner(&self, slot: u16) -> Option<(Host, Arc<Supervisor>)> {
+        let mut state = self.lock();
+        let host = state.map.node(slot)?.clone();
+        let node = self.connections_to(&mut state, &host);
+        Some((host, node))
+    }
+
+    pub(super) fn connections_to(&self, state: &mut State, host: &Host) -> Arc<Supervisor> {
+        let node = state.nodes.entry(host.clone());
+        node.or_insert_with(|| self.supervisor(host)).clone()
+    }
+
+    fn supervisor(&self, host: &Host) -> Arc<Supervisor> {
+        let of_cluster = OfCluster {
+            redirects: self.this.clone(),
+            host: host.clone(),
+        };
+        let address = self.address(host);
+        let node = Supervisor::new(&address, &self.settings, None, Some(of_cluster), self.clock);
+        if let Some(listener) = self.listener.get() {
+            node.listen(listener.clone());
+        }
+        node
+    }
+
+    /// The address of a node, with the login of all.
+    fn address(&self, host: &Host) -> Arc<RedisAddress> {
+        Arc::new(RedisAddress {
+            endpoint: Endpoint::Tcp(host.clone()),
+            ..self.any.clone()
+        })
+    }
+
+    /// Connects to the node that serves this key's slot. If it can't be reached, another may serve
+    /// the slot by now.
+    pub(super) async fn connect_to_owner(
+        &self,
+        key: &str,
+        within: Duration,
+    ) -> Result<Arc<dyn Link>, CommandError> {
+        let (slot, until) = (slot(key), Instant::now() + within);
+        let mut failed: Option<(Host, CommandError)> = None;
+        let mut was_asked = false;
+        loop {
+            let owner = self.owner(slot);
+            match (owner, failed.take()) {
+                (Some((host, _)), Some((before, error))) if host == before => return Err(error),
+                (Some((host, node)), _) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    match node.link(key, left).await {
+                        Ok(link) => return Ok(link),
+                        Err(error) if was_asked => return Err(error),
+                        Err(error) => failed = Some((host, error)),
+                    }
+                }
+                (None, _) if was_asked => return Err(unserved(slot)),
+                (None, failure) => failed = failure,
+            }
+            was_asked = true;
+            if let Err(error) = self.ask(until).await {
+                return Err(failed.map_or(error, |(_, error)| error));
+            }
+        }
+    }
+
+    /// Asks the nodes who serves what. Many callers ask once, in a task of its own: a caller may be
+    /// dropped, or not be polled for long.
+    pub(super) async fn ask(&self, until: Instant) -> Result<(), CommandError> {
+        let called = Instant::now();
+        loop {
+            let ended = self.round_ended.notified();
+            let next = self.rounds().next(called, self.connect_timeout);
+            match next {
+                Next::Known(known) => return known,
+                Next::Ask => {
+                    if let Some(this) = self.this.upgrade() {
+                        tokio::spawn(this.round());
+                    }
+                }
+                Next::Wait => {}
+            }
+            if timeout_at(until, ended).await.is_err() {
+                let why = "no node of the cluster said in time who serves what";
+                return Err(CommandError::Unsent(Reason::new(why)));
+            }
+        }
+    }
+
+    fn rounds(&self) -> MutexGuard<'_, Rounds> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn round(self: Arc<Self>) {
+        let (asked, known) = {
+            let mut state = self.lock();
+            state.asked += 1;
+            let known = state.map.nodes().into_iter().cloned();
+            let mut known: Vec<Host> = known.collect();
+            let by = state.asked % known.len().max(1);
+            known.rotate_left(by);
+            (state.map.asking(), known)
+        };
+        let others = self.seeds.iter().filter(|it| !known.contains(it));
+        let hosts = known.iter().chain(others);
+        let addresses: Vec<_> = hosts.map(|host| self.address(host)).collect();
+        let until = Instant::now() + self.connect_timeout;
+        let said = questions::who_serves_what(&addresses, until).await;
+        let said = said.map(|said| self.learn(said, asked));
+        self.rounds().ended(said);
+        self.round_ended.notify_waiters();
+    }
+
+    /// Returns whether that is something new.
+    fn learn(&self, said: Said, asked: Asked) -> bool {
+        let mut state = self.lock();
+        if said.epoch < state.epoch && state.older < OLDER_ROUNDS {
+            state.older += 1;
+            return false;
+        }
+        (state.epoch, state.older) = (said.epoch, 0);
+        let is_new = state.map.learn(said.listed, asked);
+        let serving: BTreeSet<Host> = state.map.nodes().into_iter().cloned().collect();
+        let nodes = std::mem::take(&mut state.nodes);
+        let unused = std::mem::take(&mut state.unused);
+        let is_used = |(host, _): &(Host, _)| serving.contains(host) || !unused.contains(host);
+        let (used, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = nodes.into_iter().partition(is_used);
+        let idle = used.keys().filter(|host| !serving.contains(host));
+        state.unused = idle.cloned().collect();
+        state.nodes = used;
+        drop(state);
+        drop(gone); // not under the lock: it closes connections
+        is_new
+    }
+
+    /// Keeps the map current for as long as the pool lives.
+    pub(super) async fn follow(this: Weak<Self>) {
+        while let Some(shared) = this.upgrade() {
+            let changed = shared.may_have_changed.notified();
+            let _ = tokio::time::timeout(AT_LEAST_EVERY, changed).await;
+            let is_used = !shared.lock().map.nodes().is_empty();
+            if is_used {
+                let until = Instant::now() + shared.connect_timeout;
+                let _ = shared.ask(until).await; // a caller who needs it learns why not
+            }
+            drop(shared);
+            tokio::time::sleep(BETWEEN_NEWS).await;
+        }
+    }
+}
+
+pub(super) fn unserved(slot: u16) -> CommandError {
+    CommandError::Unsent(Reason::new(format_args!(
+        "no node of the cluster serves the key's slot, {slot}: `CLUSTER SLOTS` lists who serves what"
+    )))
+}
+
+impl Redirects for Nodes {
+    fn moved(&self, slot: u16, node: Host) {
+        self.lock().map.moved(slot, node);
+        self.may_have_changed.notify_one();
+    }
+
+    fn send(&self, node: Host, commands: Pipeline, within: Duration) -> Answer<'_, Vec<Value>> {
+        let node = self.connections_to(&mut self.lock(), &node);
+        Box::pin(async move {
+            let until = Instant::now() + within;
+            let link = node.redis_link("", within).await?;
+            let left = until.saturating_duration_since(Instant::now());
+            Ok(link.connection.exchange(commands, left).await?.0)
+        })
+    }
+
+    fn may_have_changed(&self) {
+        self.may_have_changed.notify_one();
+    }
+
+    fn slot_of(&self, node: &Host) -> Option<u16> {
+        self.lock().map.slot_of(node)
+    }
+}

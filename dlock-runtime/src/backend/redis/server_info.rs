@@ -1,0 +1,151 @@
+//! What a new connection asks of the server first: whether dlock can use it, its time, and what it
+//! can do.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{RedisResult, Value};
+
+use super::native::Native;
+use super::{errors, reply};
+use crate::backend::command_error::CommandError;
+use crate::policy::server_check::is_older;
+use crate::values::error::{Reason, Refusal};
+use crate::values::shown::{NAME_AT_MOST, shown};
+
+/// Who says that the peer is a master.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerRole {
+    /// The configuration.
+    Given,
+    /// The sentinels.
+    Discovered,
+    /// Other nodes of its cluster.
+    NodeOfCluster,
+}
+
+/// The server's answers to a new connection.
+pub(super) struct ServerInfo {
+    pub(super) time: u64,
+    pub(super) native: Option<Native>,
+    /// The first digits of the server's run id; empty if the user may not ask for it.
+    pub(super) run_id: String,
+    /// In whole seconds; `None` if the user may not ask for it.
+    pub(super) uptime: Option<Duration>,
+}
+
+/// Asks in one round trip for the kind of server, its time, its native compare-and-delete command
+/// and its run id. The kind comes first: a sentinel has no TIME.
+pub(super) async fn read_server_info(
+    mut connection: MultiplexedConnection,
+    role: ServerRole,
+) -> Result<ServerInfo, CommandError> {
+    let mut all = redis::pipe();
+    all.cmd("HELLO").cmd("TIME").add_command(Native::question());
+    all.cmd("INFO").arg("server");
+    all.ignore_errors(); // each has its own answer
+    let answers = all.query_async(&mut connection).await;
+    let [hello, time, native, info]: [RedisResult<Value>; 4] =
+        answers.map_err(|error| errors::handshake_error(&error))?;
+    let info = info.ok().and_then(|info| reply::text(&info));
+    let info = info.as_deref().unwrap_or_default();
+    match hello {
+        Ok(hello) => check_server(&hello, role)?,
+        Err(error) => {
+            // Redis 5 does not know HELLO, and that of 6.0 needs an argument.
+            check_version(info_field(info, "redis_version"))?;
+            match errors::handshake_error(&error) {
+                // A proxy that does not know HELLO, or a user without the right to it: the rest of
+                // the check is skipped.
+                CommandError::Refused(Refusal::Other | Refusal::NoPermission, _)
+                    if role == ServerRole::Given => {}
+                other => return Err(other),
+            }
+        }
+    }
+    let time = reply::time(&time.map_err(|error| errors::handshake_error(&error))?)?;
+    Ok(ServerInfo {
+        time,
+        native: native.ok().as_ref().and_then(Native::among),
+        run_id: run_id(info).unwrap_or_default(),
+        uptime: uptime(info),
+    })
+}
+
+/// How many digits of a run id are enough to tell servers apart.
+const RUN_ID: usize = 16;
+
+fn run_id(info: &str) -> Option<String> {
+    let id = info_field(info, "run_id")?.get(..RUN_ID)?;
+    id.bytes()
+        .all(|it| it.is_ascii_hexdigit())
+        .then(|| id.to_owned())
+}
+
+fn uptime(info: &str) -> Option<Duration> {
+    let seconds = info_field(info, "uptime_in_seconds")?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// A field of `INFO`.
+fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = info.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn check_version(version: Option<&str>) -> Result<(), CommandError> {
+    match version {
+        Some(version) if is_older(version, (6, 2)) => Err(CommandError::Setup(Reason::new(
+            format_args!("the server is redis {version}; dlock needs 6.2 or newer"),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses servers that dlock can't use: too old, a sentinel, a replica, a node of a cluster that is
+/// spoken to as one server, or the reverse.
+fn check_server(hello: &Value, server: ServerRole) -> Result<(), CommandError> {
+    let setup = |why: String| Err(CommandError::Setup(Reason::new(why)));
+    check_version(reply::field(hello, "version").as_deref())?;
+    let mode = reply::field(hello, "mode");
+    match mode.as_deref() {
+        Some("cluster") if server != ServerRole::NodeOfCluster => {
+            return setup(
+                "the server is a node of a cluster: write `redis+cluster://` in place of `redis://`"
+                    .to_owned(),
+            );
+        }
+        Some("sentinel") => {
+            return setup(
+                "this is a sentinel, not a redis server; give `redis+sentinel://` with all sentinels and the master's name"
+                    .to_owned(),
+            );
+        }
+        Some("standalone") if server == ServerRole::NodeOfCluster => {
+            return setup(
+                "the server is no node of a cluster: write `redis://` in place of `redis+cluster://`"
+                    .to_owned(),
+            );
+        }
+        _ => {}
+    }
+    match reply::field(hello, "role").as_deref() {
+        // It is named already, or still: a failover is under way.
+        role if server != ServerRole::Given && role != Some("master") => {
+            let by = if server == ServerRole::Discovered {
+                "sentinels name"
+            } else {
+                "nodes of the cluster name"
+            };
+            Err(CommandError::Unsent(Reason::new(format_args!(
+                "the server that the {by} is not a master now (role: {})",
+                shown(role.unwrap_or("not told"), NAME_AT_MOST)
+            ))))
+        }
+        Some("replica" | "slave") => Err(CommandError::Refused(
+            Refusal::ReadOnly,
+            Reason::new("HELLO says: replica"),
+        )),
+        _ => Ok(()),
+    }
+}
