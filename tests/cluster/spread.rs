@@ -38,6 +38,15 @@ async fn locks_on_all_nodes_are_held_and_renewed() {
     }
     let status = pool.status().unwrap();
     assert!(status.connections >= 3, "one to each node");
+    nobody_was_sent_on(&cluster).await;
+}
+
+/// Each command went to the node that serves its slot, also of those that are sent together.
+async fn nobody_was_sent_on(cluster: &Cluster) {
+    for node in &cluster.nodes {
+        let errors: String = node.ask(&["INFO", "errorstats"]).await;
+        assert!(!errors.contains("MOVED"), "{errors}");
+    }
 }
 
 /// The waiter is told by a push: its polls are a second apart.
@@ -89,6 +98,7 @@ async fn several_keys_are_one_step_with_a_tag_and_go_in_order_without() {
             assert!(pool.holder(key).await.unwrap().is_none());
         }
     }
+    nobody_was_sent_on(&cluster).await;
 }
 
 #[tokio::test]
