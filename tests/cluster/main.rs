@@ -2,7 +2,8 @@
 //! and waited for, and primaries that go away.
 //!
 //! `spread` is about many locks on many nodes, `moves` about slots that are moved by hand, `losses`
-//! about primaries that are killed or handed over, `mistakes` about wrong configurations.
+//! about primaries that are killed or handed over, `mistakes` about wrong configurations, `incomplete`
+//! about runtimes without timers or I/O.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +11,7 @@
     reason = "test code, also where clippy does not see it"
 )]
 
+mod incomplete;
 mod losses;
 mod mistakes;
 mod moves;

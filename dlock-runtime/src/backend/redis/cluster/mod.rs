@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use self::link::ClusterLink;
 use self::nodes::{Nodes, unserved};
 use crate::backend::clock::Clock;
-use crate::backend::command_error::CommandError;
+use crate::backend::command_error::{self, CommandError};
 use crate::backend::offers::Offers;
 use crate::backend::{Answer, Backend, BackgroundTask, Connected, Link, Listener, WatchdogKind};
 use crate::values::config::{ClusterAddress, Host, Settings};
@@ -81,6 +81,7 @@ impl Backend for Cluster {
 
     fn connect_all(&self, within: Duration) -> Answer<'_, Vec<Connected>> {
         Box::pin(async move {
+            command_error::runtime_with_timers()?;
             let until = Instant::now() + within;
             let known = || -> Vec<Host> {
                 let state = self.0.lock();

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::questions::{self, Said};
 use super::rounds::{Next, Rounds};
 use crate::backend::clock::Clock;
-use crate::backend::command_error::CommandError;
+use crate::backend::command_error::{self, CommandError};
 use crate::backend::redis::redirects::{OfCluster, Redirects};
 use crate::backend::redis::supervisor::Supervisor;
 use crate::backend::{Answer, Link, Listener};
@@ -32,6 +32,7 @@ const BETWEEN_NEWS: Duration = Duration::from_millis(100);
 /// So many rounds in a row may say something older than what is known; then it counts: a cluster may
 /// have been made anew.
 const OLDER_ROUNDS: u32 = 3;
+
 /// The nodes of a cluster, and who serves which slot.
 #[derive(Debug)]
 pub(super) struct Nodes {
@@ -128,6 +129,7 @@ impl Nodes {
         key: &str,
         within: Duration,
     ) -> Result<Arc<dyn Link>, CommandError> {
+        command_error::runtime_with_timers()?;
         let (slot, until) = (slot(key), Instant::now() + within);
         let mut failed: Option<(Host, CommandError)> = None;
         let mut was_asked = false;
@@ -156,7 +158,7 @@ impl Nodes {
     /// Asks the nodes who serves what. Many callers ask once, in a task of its own: a caller may be
     /// dropped, or not be polled for long.
     pub(super) async fn ask(&self, until: Instant) -> Result<(), CommandError> {
-        let called = Instant::now();
+        let (here, called) = (command_error::runtime_with_timers()?, Instant::now());
         loop {
             let ended = self.round_ended.notified();
             let next = self.rounds().next(called, self.connect_timeout);
@@ -164,7 +166,7 @@ impl Nodes {
                 Next::Known(known) => return known,
                 Next::Ask => {
                     if let Some(this) = self.this.upgrade() {
-                        tokio::spawn(this.round());
+                        here.spawn(this.round());
                     }
                 }
                 Next::Wait => {}

@@ -1,6 +1,7 @@
 //! Asks the nodes of a cluster who serves which slots, over short connections of its own: a node
 //! that is asked may be a replica, which no lock's connection goes to.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::backend::command_error::CommandError;
+use crate::backend::command_error::{self, CommandError};
 use crate::backend::redis::dial::dial;
 use crate::backend::redis::redirects::node;
 use crate::backend::redis::{client, errors, reply};
@@ -55,6 +56,11 @@ pub(super) async fn who_serves_what(
                 }
             }
             Ok(Some(Ok((node, Err(error))))) => errors.push((node, error)),
+            Ok(Some(Err(error))) if error.is_panic() => {
+                // Of a runtime without I/O, or of the program's connector.
+                let panic = error.into_panic();
+                return command_error::needs_drivers(|| resume_unwind(panic));
+            }
             Ok(Some(Err(_))) => {} // the runtime is shutting down
             Ok(None) | Err(_) => {
                 if let Some(best) = best {
