@@ -45,7 +45,8 @@ impl Rounds {
     pub(super) fn next(&mut self, called: Instant, at_most: Duration) -> Next {
         let now = Instant::now();
         // What no retry ends may be the fault of one caller's runtime.
-        let lasts = |failed: &Option<CommandError>| failed.as_ref().is_none_or(|it| it.may_pass());
+        let lasts =
+            |failed: &Option<CommandError>| failed.as_ref().is_none_or(CommandError::may_pass);
         if let Some((ended, failed)) = &self.ended
             && (*ended >= called || (now - *ended < self.pause && lasts(failed)))
         {
