@@ -83,8 +83,8 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
         })
     }
 
-    /// Whether one `inspect` may be about all of these locks.
-    fn inspects_together(&self, _: &mut dyn Iterator<Item = &str>) -> bool {
+    /// Whether each connection is for all locks, so that one `inspect` may be about several.
+    fn links_are_for_all(&self) -> bool {
         true
     }
 

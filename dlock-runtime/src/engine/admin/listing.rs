@@ -37,6 +37,8 @@ pub struct Listing {
     pattern: Pattern,
     part: Part,
     is_connected: bool,
+    /// The connection of this pass, if one is for all locks.
+    link: Option<Arc<dyn Link>>,
     /// To the servers that have not been walked through; the cursor is the first one's.
     links: VecDeque<Arc<dyn Link>>,
     cursor: u64,
@@ -56,6 +58,7 @@ impl Listing {
             },
             core,
             is_connected: false,
+            link: None,
             links: VecDeque::new(),
             cursor: 0,
             is_over: false,
@@ -132,9 +135,13 @@ impl Listing {
             return Ok(());
         }
         let (backend, within) = (self.core.backend(), self.core.settings().connect_timeout);
-        if only.is_none() {
+        if let Some(only) = only {
+            self.link = Some(backend.link(only.as_str(), within).await?);
+        } else {
             let links = backend.connect_all(within).await?;
             self.links = links.into_iter().collect::<Result<_, _>>()?;
+            let first = self.links.front().filter(|_| backend.links_are_for_all());
+            self.link = first.cloned();
         }
         self.is_connected = true;
         Ok(())
@@ -170,16 +177,17 @@ impl Listing {
         let (settings, backend) = (self.core.settings(), self.core.backend());
         let (connect, within) = (settings.connect_timeout, settings.command_timeout);
         let keys: Vec<&str> = self.found.iter().take(PAGE).map(String::as_str).collect();
-        let together = if backend.inspects_together(&mut keys.iter().copied()) {
-            PAGE
-        } else {
-            1
+        let stored = match &self.link {
+            Some(link) => link.inspect(&keys, self.part, within).await?,
+            None => {
+                let mut stored = Vec::new();
+                for key in &keys {
+                    let link = backend.link(key, connect).await?;
+                    stored.extend(link.inspect(&[*key], self.part, within).await?);
+                }
+                stored
+            }
         };
-        let mut stored = Vec::new();
-        for keys in keys.chunks(together) {
-            let link = backend.link(keys.first().unwrap_or(&""), connect).await?;
-            stored.extend(link.inspect(keys, self.part, within).await?);
-        }
         let all = keys.iter().zip(stored);
         let reports = all.filter_map(|(key, stored)| {
             let bare = key.strip_prefix(&settings.namespace).unwrap_or(key);

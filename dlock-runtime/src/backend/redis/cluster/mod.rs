@@ -113,8 +113,8 @@ impl Backend for Cluster {
         self.0.lock().map.number(slot(key))
     }
 
-    fn inspects_together(&self, keys: &mut dyn Iterator<Item = &str>) -> bool {
-        self.in_one_step(keys)
+    fn links_are_for_all(&self) -> bool {
+        false
     }
 
     fn in_one_step(&self, keys: &mut dyn Iterator<Item = &str>) -> bool {
