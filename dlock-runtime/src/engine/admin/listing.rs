@@ -177,17 +177,15 @@ impl Listing {
         let (settings, backend) = (self.core.settings(), self.core.backend());
         let (connect, within) = (settings.connect_timeout, settings.command_timeout);
         let keys: Vec<&str> = self.found.iter().take(PAGE).map(String::as_str).collect();
-        let stored = match &self.link {
-            Some(link) => link.inspect(&keys, self.part, within).await?,
-            None => {
-                let mut stored = Vec::new();
-                for key in &keys {
-                    let link = backend.link(key, connect).await?;
-                    stored.extend(link.inspect(&[*key], self.part, within).await?);
-                }
-                stored
+        let mut stored = Vec::new();
+        if let Some(link) = &self.link {
+            stored = link.inspect(&keys, self.part, within).await?;
+        } else {
+            for key in &keys {
+                let link = backend.link(key, connect).await?;
+                stored.extend(link.inspect(&[*key], self.part, within).await?);
             }
-        };
+        }
         let all = keys.iter().zip(stored);
         let reports = all.filter_map(|(key, stored)| {
             let bare = key.strip_prefix(&settings.namespace).unwrap_or(key);
