@@ -33,6 +33,7 @@ use crate::policy::commands::{
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
+use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 use crate::values::node_status::NodeStatus;
@@ -119,7 +120,11 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     }
 
     /// What guarded writes left at a data key, if this process keeps the data.
-    fn memory_value(&self, key: &str) -> Result<Option<MemoryValue>, CommandError>;
+    fn memory_value(&self, _key: &str) -> Result<Option<MemoryValue>, CommandError> {
+        Err(CommandError::Setup(Reason::new(
+            "`memory_value` looks into `memory://` only: read what stands on a server with your own client",
+        )))
+    }
 }
 
 impl dyn Backend {

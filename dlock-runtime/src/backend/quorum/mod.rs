@@ -35,7 +35,6 @@ use super::{Answer, Backend, BackgroundTask, Link, Listener, Node, NodeBackend, 
 use crate::policy::quorum::jumps::Jumps;
 use crate::policy::quorum::nodes::{NodeId, Nodes};
 use crate::values::error::Reason;
-use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 use crate::values::node_status::{NodeStanding, NodeStatus};
 use crate::values::ttl::Margin;
@@ -313,11 +312,5 @@ impl Backend for Quorum {
     fn connections(&self) -> usize {
         let members = self.0.members.iter();
         members.map(|it| it.backend().connections()).sum()
-    }
-
-    fn memory_value(&self, _key: &str) -> Result<Option<MemoryValue>, CommandError> {
-        Err(CommandError::Setup(Reason::new(
-            "`memory_value` looks into `memory://` only: read what stands on a server with your own client",
-        )))
     }
 }

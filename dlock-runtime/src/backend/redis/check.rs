@@ -93,9 +93,8 @@ impl RedisLink {
     }
 
     /// Two keys in different hash slots that nobody uses, because no other connection has our
-    /// channel; the first is a channel too. Names that differ in the last bit only never hash to
-    /// the same slot.
-    /// Of a cluster, the first one is in a slot of this node.
+    /// channel; the first is a channel too, and at a node of a cluster in a slot of that node. Names
+    /// that differ in the last bit only never hash to the same slot.
     fn unused_names(&self) -> [String; 2] {
         let channel = self.connection.push_receiver.channel();
         let of_cluster = self.connection.of_cluster.as_ref();

@@ -1,5 +1,6 @@
 //! The client library's connection on a stream: logs in, and runs its I/O task. It asks nothing of
-//! the server; `connect` does, and `sentinel` of a sentinel.
+//! the server; `connect` does, `sentinel` of a sentinel, and `cluster` of nodes that it has no
+//! connection to.
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
@@ -7,7 +8,17 @@ use tokio::task::JoinHandle;
 
 use super::errors;
 use crate::backend::command_error::CommandError;
-use crate::values::config::{Credentials, Stream};
+use crate::values::config::{Credentials, Login, Stream};
+use crate::values::error::Reason;
+
+/// Whom to log in as; the program may have to be asked.
+pub(super) async fn credentials(login: &Login) -> Result<Credentials, CommandError> {
+    login.credentials().await.map_err(|why| {
+        CommandError::Unsent(Reason::new(format_args!(
+            "the provider of `Config::credentials` failed: {why}"
+        )))
+    })
+}
 
 /// Logs in on a stream. The connection ends with the second value. The library's own deadline of
 /// each command is off: each call has ours.

@@ -64,11 +64,7 @@ async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
         return Err(CommandError::Setup(Reason::new(why)));
     }
     let login = &plan.address.login;
-    let credentials = login.credentials().await.map_err(|why| {
-        CommandError::Unsent(Reason::new(format_args!(
-            "the provider of `Config::credentials` failed: {why}"
-        )))
-    })?;
+    let credentials = client::credentials(login).await?;
     if !plan.address.resp2_only {
         let protocol = ProtocolVersion::RESP3;
         match try_protocol(plan, &destination, protocol, &credentials).await {

@@ -55,12 +55,9 @@ pub(crate) use self::cluster::Cluster;
 pub(crate) use self::node::NodePlan;
 use self::supervisor::Supervisor;
 use super::clock::Clock;
-use super::command_error::CommandError;
 use super::offers::Offers;
 use super::{Answer, Backend, BackgroundTask, Link, Listener, Node, NodeBackend, WatchdogKind};
 use crate::values::config::{RedisAddress, Settings};
-use crate::values::error::Reason;
-use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 
 /// A pool's connections to its server.
@@ -124,12 +121,6 @@ impl Backend for Redis {
 
     fn background_task(&self) -> Option<BackgroundTask> {
         self.supervisor.follow_the_master()
-    }
-
-    fn memory_value(&self, _key: &str) -> Result<Option<MemoryValue>, CommandError> {
-        Err(CommandError::Setup(Reason::new(
-            "`memory_value` looks into `memory://` only: read what stands on a server with your own client",
-        )))
     }
 }
 

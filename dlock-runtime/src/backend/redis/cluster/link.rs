@@ -115,7 +115,7 @@ impl Link for ClusterLink {
             .cancel(claim, keep_until, not_after, within))
     }
 
-    /// What has moved is repeated by itself, soon enough.
+    /// Of several, those that are elsewhere count as failed, and the watchdog asks again.
     fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
         let key = items.first().map_or("", |first| &first.claim.key);
         at_its_node!(self, key, within, |node| node.renew(items, within))

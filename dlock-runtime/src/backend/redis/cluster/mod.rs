@@ -23,12 +23,10 @@ use tokio::time::Instant;
 use self::link::ClusterLink;
 use self::nodes::{Nodes, unserved};
 use crate::backend::clock::Clock;
-use crate::backend::command_error::{self, CommandError};
+use crate::backend::command_error;
 use crate::backend::offers::Offers;
 use crate::backend::{Answer, Backend, BackgroundTask, Connected, Link, Listener, WatchdogKind};
 use crate::values::config::{ClusterAddress, Host, Settings};
-use crate::values::error::Reason;
-use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 use crate::values::slot::slot;
 
@@ -40,9 +38,7 @@ impl Cluster {
     pub(crate) fn new(address: &ClusterAddress, settings: &Arc<Settings>) -> Self {
         Self(Nodes::new(address, settings))
     }
-}
 
-impl Cluster {
     fn through(&self, node: Arc<dyn Link>) -> Arc<dyn Link> {
         Arc::new(ClusterLink::new(self.0.clone(), node))
     }
@@ -130,11 +126,5 @@ impl Backend for Cluster {
 
     fn background_task(&self) -> Option<BackgroundTask> {
         Some(Box::pin(Nodes::follow(Arc::downgrade(&self.0))))
-    }
-
-    fn memory_value(&self, _key: &str) -> Result<Option<MemoryValue>, CommandError> {
-        Err(CommandError::Setup(Reason::new(
-            "`memory_value` looks into `memory://` only: read what stands on a server with your own client",
-        )))
     }
 }

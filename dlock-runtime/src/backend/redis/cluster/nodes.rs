@@ -51,7 +51,6 @@ pub(super) struct Nodes {
     round_ended: Notify,
     /// Notified when the map may be out of date.
     may_have_changed: Notify,
-    connect_timeout: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +79,6 @@ impl Nodes {
             rounds: Mutex::new(Rounds::new()),
             round_ended: Notify::new(),
             may_have_changed: Notify::new(),
-            connect_timeout: settings.connect_timeout,
         })
     }
 
@@ -89,7 +87,7 @@ impl Nodes {
     }
 
     /// The node that serves the slot, as far as it is known.
-    pub(super) fn owner(&self, slot: u16) -> Option<(Host, Arc<Supervisor>)> {
+    fn owner(&self, slot: u16) -> Option<(Host, Arc<Supervisor>)> {
         let mut state = self.lock();
         let host = state.map.node(slot)?.clone();
         let node = self.connections_to(&mut state, &host);
@@ -161,7 +159,7 @@ impl Nodes {
         let (here, called) = (command_error::runtime_with_timers()?, Instant::now());
         loop {
             let ended = self.round_ended.notified();
-            let next = self.rounds().next(called, self.connect_timeout);
+            let next = self.rounds().next(called, self.settings.connect_timeout);
             match next {
                 Next::Known(known) => return known,
                 Next::Ask => {
@@ -195,7 +193,7 @@ impl Nodes {
         let others = self.seeds.iter().filter(|it| !known.contains(it));
         let hosts = known.iter().chain(others);
         let addresses: Vec<_> = hosts.map(|host| self.address(host)).collect();
-        let until = Instant::now() + self.connect_timeout;
+        let until = Instant::now() + self.settings.connect_timeout;
         let said = questions::who_serves_what(&addresses, until).await;
         let said = said.map(|said| self.learn(said, asked));
         self.rounds().ended(said);
@@ -226,15 +224,15 @@ impl Nodes {
 
     /// Keeps the map current for as long as the pool lives.
     pub(super) async fn follow(this: Weak<Self>) {
-        while let Some(shared) = this.upgrade() {
-            let changed = shared.may_have_changed.notified();
+        while let Some(nodes) = this.upgrade() {
+            let changed = nodes.may_have_changed.notified();
             let _ = tokio::time::timeout(AT_LEAST_EVERY, changed).await;
-            let is_used = !shared.lock().map.nodes().is_empty();
+            let is_used = !nodes.lock().map.nodes().is_empty();
             if is_used {
-                let until = Instant::now() + shared.connect_timeout;
-                let _ = shared.ask(until).await; // a caller who needs it learns why not
+                let until = Instant::now() + nodes.settings.connect_timeout;
+                let _ = nodes.ask(until).await; // a caller who needs it learns why not
             }
-            drop(shared);
+            drop(nodes);
             tokio::time::sleep(BETWEEN_NEWS).await;
         }
     }

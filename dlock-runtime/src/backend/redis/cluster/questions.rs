@@ -117,11 +117,7 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<Said, Comman
             "a node is given by host and port",
         )));
     };
-    let credentials = address.login.credentials().await.map_err(|why| {
-        CommandError::Unsent(Reason::new(format_args!(
-            "the provider of `Config::credentials` failed: {why}"
-        )))
-    })?;
+    let credentials = client::credentials(&address.login).await?;
     let within = until.saturating_duration_since(Instant::now());
     let stream = dial(address, host, within).await?;
     let config = AsyncConnectionConfig::new();
