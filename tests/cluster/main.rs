@@ -1,7 +1,8 @@
 //! A cluster: locks whose keys are on several nodes, slots that move while locks are held, renewed
 //! and waited for, and primaries that go away.
 //!
-//! `spread` is about many locks on many nodes, `moves` about slots that are moved by hand, `losses`
+//! `spread` is about many locks on many nodes, `moves` about slots that are moved by hand, `half_moved`
+//! about those whose move lasts, `losses`
 //! about primaries that are killed or handed over, `mistakes` about wrong configurations, `incomplete`
 //! about runtimes without timers or I/O.
 
@@ -11,6 +12,7 @@
     reason = "test code, also where clippy does not see it"
 )]
 
+mod half_moved;
 mod incomplete;
 mod losses;
 mod mistakes;

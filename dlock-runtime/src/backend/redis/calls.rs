@@ -9,7 +9,7 @@ use redis::Cmd;
 
 use super::names::Names;
 use super::native::Native;
-use super::scripts::{self, Script};
+use super::scripts::{self, By, Script};
 use crate::policy::commands::{Acquire, Claim, Renewal};
 use crate::values::ttl::{self, Ttl};
 
@@ -17,6 +17,20 @@ use crate::values::ttl::{self, Ttl};
 pub(super) struct Call<'a> {
     pub(super) script: &'static Script,
     pub(super) arguments: Vec<Word<'a>>,
+}
+
+impl Call<'_> {
+    /// The command, about this key alone.
+    pub(super) fn about(&self, key: &str) -> Cmd {
+        let room: usize = self.arguments.iter().map(|it| it.room()).sum();
+        let words = 2 + self.arguments.len();
+        let mut command = self.script.called(By::Text, words, key.len() + room);
+        command.arg(1).arg(key);
+        for word in &self.arguments {
+            word.write(&mut command);
+        }
+        command
+    }
 }
 
 /// One argument.
@@ -59,6 +73,17 @@ pub(super) fn acquire(command: &Acquire) -> Call<'_> {
         script: &scripts::ACQUIRE,
         arguments: vec![value, lease, not_after, repair, may_queue(claim)],
     }
+}
+
+/// The same with the lock's key alone.
+pub(super) fn acquire_key(command: &Acquire) -> Call<'_> {
+    let of_all = acquire(command);
+    let script: &'static Script = if command.claim.kind().is_shared() {
+        &scripts::SHARED_ACQUIRE_KEY
+    } else {
+        &scripts::ACQUIRE_KEY
+    };
+    Call { script, ..of_all }
 }
 
 /// The ttl in ms for a key that has none; 0: leave the key as it is.
@@ -130,10 +155,57 @@ pub(super) fn cancel(claim: &Claim, keep_until: u64, not_after: u64) -> Call<'_>
     by_kind(claim, &scripts::CANCEL, &scripts::SHARED_CANCEL, more)
 }
 
+/// The same with the lock's key alone, for a claim that has left the queue.
+pub(super) fn cancel_key(claim: &Claim, keep_until: u64, not_after: u64) -> Call<'_> {
+    let script: &'static Script = if claim.kind().is_shared() {
+        &scripts::SHARED_CANCEL_KEY
+    } else {
+        &scripts::CANCEL_KEY
+    };
+    let times = [0, keep_until, not_after].map(Word::Number);
+    let value = iter::once(Word::Text(&claim.value));
+    Call {
+        script,
+        arguments: value.chain(times).collect(),
+    }
+}
+
 pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> Call<'_> {
     Call {
         script: &scripts::SHARED_DOWNGRADE,
         arguments: vec![Word::Text(&claim.value), Word::Number(ttl.as_millis())],
+    }
+}
+
+/// The same with the lock's key alone.
+pub(super) fn downgrade_key(claim: &Claim, ttl: Ttl) -> Call<'_> {
+    Call {
+        script: &scripts::SHARED_DOWNGRADE_KEY,
+        ..downgrade(claim, ttl)
+    }
+}
+
+/// What became of a queued claim, by the lock's key alone.
+pub(super) fn poll_key(claim: &Claim) -> Call<'_> {
+    Call {
+        script: &scripts::POLL_KEY,
+        arguments: vec![Word::Text(&claim.value)],
+    }
+}
+
+/// An epoch, by the counter's key alone.
+pub(super) fn draw() -> Call<'static> {
+    Call {
+        script: &scripts::DRAW,
+        arguments: Vec::new(),
+    }
+}
+
+/// Whether a claim still holds the lock for which this epoch was drawn.
+pub(super) fn confirm_key(claim: &Claim, epoch: u64) -> Call<'_> {
+    Call {
+        script: &scripts::CONFIRM_KEY,
+        arguments: vec![Word::Text(&claim.value), Word::Number(epoch)],
     }
 }
 

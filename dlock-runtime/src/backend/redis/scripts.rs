@@ -17,6 +17,7 @@ pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        ADMIT,
         GRANT,
         EXCLUSIVE,
         include_str!("lua/acquire.lua"),
@@ -32,6 +33,7 @@ pub(super) static POLL: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        ADMIT,
         GRANT,
         include_str!("lua/poll.lua"),
     ])
@@ -41,9 +43,6 @@ static RELEASE_BY_DELEX: LazyLock<Script> =
     LazyLock::new(|| release_by("redis.pcall('DELEX', KEYS[1], 'IFEQ', ARGV[1])"));
 static RELEASE_BY_DELIFEQ: LazyLock<Script> =
     LazyLock::new(|| release_by("redis.pcall('DELIFEQ', KEYS[1], ARGV[1])"));
-/// An exclusive release that touches no other key.
-pub(super) static RELEASE_KEY: LazyLock<Script> =
-    LazyLock::new(|| Script::of(&[include_str!("lua/release_key.lua")]));
 pub(super) static CANCEL: LazyLock<Script> = LazyLock::new(|| {
     Script::of(&[
         include_str!("lua/cancel_fast_path.lua"),
@@ -52,6 +51,7 @@ pub(super) static CANCEL: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        ADMIT,
         GRANT,
         EXCLUSIVE_RELEASE,
         include_str!("lua/cancel.lua"),
@@ -64,6 +64,7 @@ pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        ADMIT,
         GRANT,
         EXCLUSIVE_RELEASE,
         EXCLUSIVE,
@@ -80,6 +81,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        ADMIT,
         GRANT,
         SHARED,
         include_str!("lua/renew.lua"),
@@ -126,11 +128,31 @@ pub(super) static HEARTBEAT: LazyLock<Script> =
 pub(super) static SHARED_HOLDERS: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_holders.lua")));
 
+/// About a lock's key alone, or its counter's.
+pub(super) static ACQUIRE_KEY: LazyLock<Script> =
+    LazyLock::new(|| Script::alone(&[EXCLUSIVE, include_str!("lua/acquire_key.lua")]));
+pub(super) static CANCEL_KEY: LazyLock<Script> =
+    LazyLock::new(|| Script::alone(&[EXCLUSIVE_RELEASE, include_str!("lua/cancel.lua")]));
+pub(super) static POLL_KEY: LazyLock<Script> =
+    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/poll_key.lua")]));
+pub(super) static CONFIRM_KEY: LazyLock<Script> =
+    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/confirm_key.lua")]));
+pub(super) static SHARED_ACQUIRE_KEY: LazyLock<Script> =
+    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/shared_acquire.lua")]));
+pub(super) static SHARED_CANCEL_KEY: LazyLock<Script> =
+    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/shared_cancel.lua")]));
+pub(super) static SHARED_DOWNGRADE_KEY: LazyLock<Script> =
+    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/shared_downgrade.lua")]));
+pub(super) static DRAW: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[PRELUDE, include_str!("lua/draw.lua")]));
+
 const TIMES: &str = include_str!("lua/times.lua");
 const PRELUDE: &str = include_str!("lua/prelude.lua");
+const ALONE: &str = include_str!("lua/alone.lua");
 const VALUE: &str = include_str!("lua/value.lua");
 const QUEUE: &str = include_str!("lua/queue.lua");
 const SET: &str = include_str!("lua/set.lua");
+const ADMIT: &str = include_str!("lua/admit.lua");
 const GRANT: &str = include_str!("lua/grant.lua");
 const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
 const EXCLUSIVE_RELEASE: &str = include_str!("lua/exclusive_release.lua");
@@ -149,6 +171,7 @@ fn release_by(compare_and_delete: &str) -> Script {
         VALUE,
         QUEUE,
         SET,
+        ADMIT,
         GRANT,
         EXCLUSIVE_RELEASE,
         include_str!("lua/release.lua"),
@@ -157,7 +180,7 @@ fn release_by(compare_and_delete: &str) -> Script {
 }
 
 /// All scripts.
-pub(super) fn all() -> [&'static Script; 23] {
+pub(super) fn all() -> [&'static Script; 30] {
     [
         &ACQUIRE,
         &ACQUIRE_ALL,
@@ -165,7 +188,6 @@ pub(super) fn all() -> [&'static Script; 23] {
         &RELEASE,
         &RELEASE_BY_DELEX,
         &RELEASE_BY_DELIFEQ,
-        &RELEASE_KEY,
         &CANCEL,
         &COMBINED,
         &RENEW,
@@ -182,6 +204,14 @@ pub(super) fn all() -> [&'static Script; 23] {
         &SHARED_DOWNGRADE,
         &SHARED_HOLDERS,
         &HEARTBEAT,
+        &ACQUIRE_KEY,
+        &CANCEL_KEY,
+        &POLL_KEY,
+        &CONFIRM_KEY,
+        &SHARED_ACQUIRE_KEY,
+        &SHARED_CANCEL_KEY,
+        &SHARED_DOWNGRADE_KEY,
+        &DRAW,
     ]
 }
 
@@ -239,6 +269,7 @@ impl Script {
             VALUE,
             QUEUE,
             SET,
+            ADMIT,
             GRANT,
             EXCLUSIVE_RELEASE,
             operation,
@@ -247,7 +278,15 @@ impl Script {
 
     /// A script of the kinds with many holders.
     fn shared(operation: &str) -> Self {
-        Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, SET, GRANT, SHARED, operation])
+        Self::of(&[
+            TIMES, PRELUDE, VALUE, QUEUE, SET, ADMIT, GRANT, SHARED, operation,
+        ])
+    }
+
+    /// A script about one key.
+    fn alone(operation: &[&str]) -> Self {
+        let parts = [TIMES, PRELUDE, ALONE, VALUE, SET, ADMIT];
+        Self::of(parts.iter().chain(operation))
     }
 
     /// The commands on a line of the script; lines count from 1.

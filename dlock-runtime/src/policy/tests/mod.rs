@@ -17,6 +17,7 @@ mod server;
 mod server_check;
 mod server_clock;
 mod slot_map;
+mod slot_move;
 mod token_bounds;
 mod token_life;
 mod token_storm;

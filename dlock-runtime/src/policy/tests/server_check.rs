@@ -460,7 +460,9 @@ fn a_clock_is_judged_by_what_is_proved() {
 fn every_command_of_the_scripts_is_tried() {
     let sources = concat!(
         include_str!("../../backend/redis/lua/acquire_fast_path.lua"),
+        include_str!("../../backend/redis/lua/admit.lua"),
         include_str!("../../backend/redis/lua/combined_fast_path.lua"),
+        include_str!("../../backend/redis/lua/confirm_key.lua"),
         include_str!("../../backend/redis/lua/exclusive.lua"),
         include_str!("../../backend/redis/lua/grant.lua"),
         include_str!("../../backend/redis/lua/heartbeat.lua"),

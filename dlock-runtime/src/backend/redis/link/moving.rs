@@ -3,6 +3,12 @@
 //! several keys is executed at neither (`TRYAGAIN`), a command about one key at the right one: the
 //! first node answers `ASK` for a key that it has no more, and the second takes it behind `ASKING`.
 //!
+//! The lock's own key alone decides who holds it, so a lock is also taken by it, in four steps: take
+//! the key; look at it, because the move may have been given up before the take arrived at the second
+//! node; draw an epoch; look again, because only a holder's epoch counts. Nobody enters the queue
+//! meanwhile, and whoever finds the lock free leaves it: the order of arrival is not kept.
+//! `policy/tests/slot_move.rs` explores this.
+//!
 //! Invariant: a command goes to the second node only if the first one has just said so of this
 //! command. There a key that is missing counts as missing.
 
@@ -13,11 +19,14 @@ use redis::{Cmd, Pipeline, Value};
 use tokio::time::Instant;
 
 use super::RedisLink;
+use super::operations::Rounds;
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::scripts::{self, By};
-use crate::policy::commands::{Claim, GivenBack};
+use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::reply::{self, unexpected};
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, GivenBack, Polled};
 use crate::values::config::Host;
 use crate::values::error::Reason;
+use crate::values::ttl::Ttl;
 
 /// The answer to one command: the server's, or why there is none.
 type Answered = Result<Value, CommandError>;
@@ -26,7 +35,6 @@ impl RedisLink {
     /// Sends each command to the node that has its key. One answer for each, in order.
     pub(super) async fn at_its_node(&self, commands: &[Cmd], within: Duration) -> Vec<Answered> {
         let until = Instant::now() + within;
-        let left = || until.saturating_duration_since(Instant::now());
         let sent = match within {
             Duration::ZERO => Err(CommandError::Unsent(Reason::new("no time is left"))),
             within => {
@@ -49,16 +57,26 @@ impl RedisLink {
         let mut answered: Vec<Answered> = answers.into_iter().map(|it| self.read_one(it)).collect();
         let redirects = cluster.and_then(|cluster| cluster.redirects.upgrade());
         for (node, places) in asked {
-            let Some(redirects) = redirects.as_ref().filter(|_| !left().is_zero()) else {
+            let Some(redirects) = redirects.as_ref().filter(|_| !left(until).is_zero()) else {
                 break;
             };
             let theirs = places.iter().filter_map(|at| commands.get(*at));
-            let sent = redirects.send(node, pipeline(theirs, true), left()).await;
+            let sent = redirects
+                .send(node, pipeline(theirs, true), left(until))
+                .await;
             // Behind the answer to each `ASKING`.
-            let theirs = sent.unwrap_or_default().into_iter().skip(1).step_by(2);
+            let theirs: Vec<Answered> = match sent {
+                Ok(all) => all
+                    .into_iter()
+                    .skip(1)
+                    .step_by(2)
+                    .map(|it| self.read_one(it))
+                    .collect(),
+                Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
+            };
             for (at, answer) in places.into_iter().zip(theirs) {
                 if let Some(place) = answered.get_mut(at) {
-                    *place = self.read_one(answer);
+                    *place = answer;
                 }
             }
         }
@@ -79,20 +97,143 @@ impl RedisLink {
         answers.into_iter().next().unwrap_or_else(none)
     }
 
-    /// Deletes an exclusive lock's key if the claim holds it. Those who wait for it learn of that by
-    /// their polls.
-    pub(super) async fn release_key(
+    /// Runs a script about a lock's key alone; again while it has lapsed entries to remove.
+    async fn by_key(&self, key: &str, call: Call<'_>, until: Instant) -> Answered {
+        let mut rounds = Rounds::new(left(until));
+        loop {
+            let answer = self
+                .one_at_its_node(call.about(key), rounds.next()?)
+                .await?;
+            if !reply::says_again(&answer) {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Takes a lock. An answer that says `Queued` would be wrong, for nobody enters the queue.
+    pub(in crate::backend::redis) async fn acquire_by_key(
         &self,
-        claim: &Claim,
-        within: Duration,
-    ) -> Result<GivenBack, CommandError> {
-        let release = scripts::RELEASE_KEY.call(By::Text, &[&*claim.key], &[&*claim.value]);
-        let answer = self.one_at_its_node(release, within).await?;
-        Ok(GivenBack {
-            found: answer == Value::Int(1),
-            ..GivenBack::default()
+        command: &Acquire,
+        until: Instant,
+    ) -> Result<Acquired, CommandError> {
+        let claim = &command.claim;
+        let taken = self.by_key(&claim.key, calls::acquire_key(command), until);
+        let taken = reply::acquired(&taken.await?)?;
+        let drawn = match taken {
+            Acquired::Granted { .. } | Acquired::Yours { .. } => self.draw_for(claim, until).await,
+            Acquired::Queued(busy) => return Ok(Acquired::Busy(busy)),
+            not_taken => return Ok(not_taken),
+        };
+        // It was taken, so from here on every error leaves it open.
+        let epoch = drawn.map_err(|error| CommandError::Unclear(error.reason()))?;
+        Ok(match taken {
+            Acquired::Yours { time, left, .. } => Acquired::Yours { time, epoch, left },
+            taken => Acquired::Granted {
+                time: taken.time(),
+                epoch,
+            },
         })
     }
+
+    /// Draws an epoch for a claim that holds its lock, between two looks at it.
+    async fn draw_for(&self, claim: &Claim, until: Instant) -> Result<u64, CommandError> {
+        let number = async |key: &str, call: Call<'_>| {
+            let answer = self.by_key(key, call, until).await?;
+            if answer == Value::Int(-1) {
+                let why = "lost while its slot was moving";
+                return Err(CommandError::Unclear(Reason::new(why)));
+            }
+            reply::number(&answer).ok_or_else(|| unexpected("draw", &answer))
+        };
+        let counter = self.connection.names.of(&claim.key).counter;
+        number(&claim.key, calls::confirm_key(claim, 0)).await?;
+        let drawn = number(&counter, calls::draw()).await?;
+        number(&claim.key, calls::confirm_key(claim, drawn)).await
+    }
+
+    /// What became of a claim that may be queued. If the lock is free, the claim leaves the queue,
+    /// and its caller takes the lock with a fresh token.
+    pub(in crate::backend::redis) async fn poll_by_key(
+        &self,
+        claim: &Claim,
+        until: Instant,
+    ) -> Result<Polled, CommandError> {
+        let look = async || {
+            let answer = self.by_key(&claim.key, calls::poll_key(claim), until);
+            reply::polled(&answer.await?)
+        };
+        let mut found = look().await?;
+        if let Polled::Gone { .. } = found {
+            self.leave_by_key(claim, until).await?;
+            found = look().await?; // granted in between, perhaps
+        }
+        let Polled::Yours { time, left, .. } = found else {
+            return Ok(found);
+        };
+        let epoch = self.draw_for(claim, until).await?;
+        Ok(Polled::Yours { time, epoch, left })
+    }
+
+    /// Leaves the queue; whether the claim stood there.
+    async fn leave_by_key(&self, claim: &Claim, until: Instant) -> Result<bool, CommandError> {
+        let of = self.connection.names.of(&claim.key);
+        let leave = [of.queue, of.heartbeats].map(|it| Cmd::zrem(it.text(), &*claim.value));
+        let mut stood_there = false;
+        for answer in self.at_its_node(&leave, left(until)).await {
+            stood_there |= answer? == Value::Int(1);
+        }
+        Ok(stood_there)
+    }
+
+    /// Leaves the queue first: then nobody grants the lock to the claim any more.
+    pub(in crate::backend::redis) async fn cancel_by_key(
+        &self,
+        claim: &Claim,
+        (keep_until, not_after): (u64, u64),
+        until: Instant,
+    ) -> Result<Cancelled, CommandError> {
+        let was_queued = claim.queues && self.leave_by_key(claim, until).await?;
+        let cancel = calls::cancel_key(claim, keep_until, not_after);
+        let answer = self.by_key(&claim.key, cancel, until).await?;
+        let cancelled = reply::cancelled(&answer)?.answer;
+        Ok(Cancelled {
+            found: cancelled.found || was_queued,
+            conclusive: cancelled.conclusive || was_queued,
+            ..cancelled
+        })
+    }
+
+    /// Nobody is granted the lock: those who wait for it find it free by their polls.
+    pub(in crate::backend::redis) async fn release_by_key(
+        &self,
+        claim: &Claim,
+        keep_until: u64,
+        until: Instant,
+    ) -> Result<GivenBack, CommandError> {
+        let release = calls::cancel_key(claim, keep_until, 0);
+        let answer = self.by_key(&claim.key, release, until).await?;
+        let Cancelled { found, rest, .. } = reply::cancelled(&answer)?.answer;
+        Ok(GivenBack {
+            found,
+            rest,
+            is_open: false,
+        })
+    }
+
+    pub(in crate::backend::redis) async fn downgrade_by_key(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
+        until: Instant,
+    ) -> Result<bool, CommandError> {
+        let downgrade = calls::downgrade_key(claim, ttl);
+        let answer = self.by_key(&claim.key, downgrade, until).await?;
+        Ok(reply::downgraded(&answer)?.answer)
+    }
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
 }
 
 fn pipeline<'a>(commands: impl Iterator<Item = &'a Cmd>, asking: bool) -> Pipeline {

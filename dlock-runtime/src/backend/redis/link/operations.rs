@@ -51,15 +51,20 @@ impl Link for RedisLink {
             let mut rounds = Rounds::new(within);
             loop {
                 let within = rounds.next()?;
-                let (reply, sent) = if command.claim.kind().is_shared() {
+                let answer = if command.claim.kind().is_shared() {
                     let (lock, call) = (&command.claim.key, calls::acquire(command));
-                    let (reply, sent) =
-                        Box::pin(self.connection.script_on(lock, call, within)).await?;
-                    (Item::Other(reply), sent)
+                    let answer = Box::pin(self.connection.script_on(lock, call, within)).await;
+                    answer.map(|(reply, sent)| (Item::Other(reply), sent))
                 } else {
                     let batcher = &self.groups.of(&command.claim.key).batcher;
                     let command = Command::Acquire(command);
-                    batcher.run(command, within, rounds.until).await?
+                    batcher.run(command, within, rounds.until).await
+                };
+                let (reply, sent) = match answer {
+                    Err(CommandError::Moving(_)) => {
+                        return Box::pin(self.acquire_by_key(command, rounds.until)).await;
+                    }
+                    answer => answer?,
                 };
                 if reply.says_again() {
                     continue;
@@ -89,7 +94,14 @@ impl Link for RedisLink {
                 let reply =
                     self.connection
                         .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
-                let (reply, sent) = reply.await?;
+                let (reply, sent) = match reply.await {
+                    // One by one they can be taken.
+                    Err(CommandError::Moving(_)) => {
+                        let time = self.server_time_at(self.connection.clock.now());
+                        return Ok(AcquiredAll::Not { time, at: 0 });
+                    }
+                    reply => reply?,
+                };
                 if !reply::says_again(&reply) {
                     break (reply, sent);
                 }
@@ -102,8 +114,14 @@ impl Link for RedisLink {
 
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
         Box::pin(async move {
+            let until = Instant::now() + within;
             let call = || calls::poll(claim);
-            let (reply, sent) = self.repeated(&claim.key, call, within).await?;
+            let (reply, sent) = match self.repeated(&claim.key, call, within).await {
+                Err(CommandError::Moving(_)) => {
+                    return Box::pin(self.poll_by_key(claim, until)).await;
+                }
+                reply => reply?,
+            };
             let answer = reply::polled(&reply)?;
             self.connection.heard_time(answer.time(), sent);
             Ok(answer)
@@ -111,7 +129,13 @@ impl Link for RedisLink {
     }
 
     fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Option<Polled>> {
-        Box::pin(self.groups.of(&claim.key).heartbeats.beat(claim, within))
+        Box::pin(async move {
+            let heartbeats = &self.groups.of(&claim.key).heartbeats;
+            match heartbeats.beat(claim, within).await {
+                Err(CommandError::Moving(_)) => Ok(None), // a poll finds out
+                answer => answer,
+            }
+        })
     }
 
     fn release<'a>(
@@ -121,24 +145,23 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, GivenBack> {
         Box::pin(async move {
+            let until = Instant::now() + within;
             let reply = if claim.kind().is_shared() {
                 let call = || calls::release(claim, keep_until, None);
-                let (reply, _) = Box::pin(self.repeated(&claim.key, call, within)).await?;
-                Item::Other(reply)
+                let answer = Box::pin(self.repeated(&claim.key, call, within)).await;
+                answer.map(|(reply, _)| Item::Other(reply))
             } else {
                 let batcher = &self.groups.of(&claim.key).batcher;
                 let command = Command::Release { claim, keep_until };
-                let until = Instant::now() + within;
-                match batcher.run(command, within, until).await {
-                    Ok((reply, _)) => reply,
-                    Err(CommandError::Moving(_)) if keep_until == 0 => {
-                        let left = until.saturating_duration_since(Instant::now());
-                        return Box::pin(self.release_key(claim, left)).await;
-                    }
-                    Err(error) => return Err(error),
-                }
+                let answer = batcher.run(command, within, until).await;
+                answer.map(|(reply, _)| reply)
             };
-            Ok(self.go_on(claim, reply.given_back()?))
+            match reply {
+                Err(CommandError::Moving(_)) => {
+                    Box::pin(self.release_by_key(claim, keep_until, until)).await
+                }
+                reply => Ok(self.go_on(claim, reply?.given_back()?)),
+            }
         })
     }
 
@@ -150,8 +173,15 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
+            let until = Instant::now() + within;
             let call = || calls::cancel(claim, keep_until, not_after);
-            let (reply, sent) = self.repeated(&claim.key, call, within).await?;
+            let (reply, sent) = match self.repeated(&claim.key, call, within).await {
+                Err(CommandError::Moving(_)) => {
+                    let times = (keep_until, not_after);
+                    return Box::pin(self.cancel_by_key(claim, times, until)).await;
+                }
+                reply => reply?,
+            };
             let answer = self.go_on(claim, reply::cancelled(&reply)?);
             self.connection.heard_time(answer.time, sent);
             Ok(answer)
@@ -167,9 +197,14 @@ impl Link for RedisLink {
             if self.connection.node.is_some() {
                 return self.downgrade_at_node(claim, ttl, within).await;
             }
+            let until = Instant::now() + within;
             let call = || calls::downgrade(claim, ttl);
-            let (reply, _) = self.repeated(&claim.key, call, within).await?;
-            Ok(self.go_on(claim, reply::downgraded(&reply)?))
+            match self.repeated(&claim.key, call, within).await {
+                Err(CommandError::Moving(_)) => {
+                    Box::pin(self.downgrade_by_key(claim, ttl, until)).await
+                }
+                reply => Ok(self.go_on(claim, reply::downgraded(&reply?.0)?)),
+            }
         })
     }
 

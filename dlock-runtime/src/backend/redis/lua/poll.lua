@@ -18,7 +18,7 @@ local there = held and ONE or is_other_type(err) and meta(lock)
 if err and not there then
   return is_other_type(err) and other_type(lock, T) or redis.error_reply(err)
 end
-local waits = ARGV[2] == '1' and redis.call('ZSCORE', queue, value)
+local waits = ARGV[2] == '1' and is_queued(queue, value)
 if waits then
   -- Before the sweep: a polling waiter is alive, even if its heartbeat has lapsed.
   beat(queue, heartbeats, value, T)
@@ -31,7 +31,7 @@ if there ~= ONE then
   if more then
     return {10, T}
   end
-  waits = waits and redis.call('ZSCORE', queue, value)
+  waits = waits and is_queued(queue, value)
 end
 local left, named = in_the_way(lock, there, T)
 if there == ONE and named == value then

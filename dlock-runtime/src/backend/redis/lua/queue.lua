@@ -72,6 +72,10 @@ local function sweep(queue, heartbeats, T)
   return #lapsed > 0
 end
 
+local function is_queued(queue, entry)
+  return redis.call('ZSCORE', queue, entry)
+end
+
 local function first_entry(queue)
   return redis.call('ZRANGE', queue, 0, 0)[1]
 end

@@ -41,7 +41,7 @@ local yours = yours_among(lock, counter, there, e, T)
 if yours or more then
   return yours or {10, T}
 end
-if may_queue and redis.call('ZSCORE', queue, e.value) then
+if may_queue and is_queued(queue, e.value) then
   beat(queue, heartbeats, e.value, T)
   return still_waits(lock, queue, heartbeats, there, T)
 end

@@ -21,7 +21,7 @@ if is_other_type(err) then
 elseif err then
   return redis.error_reply(err)
 end
-local waits = ARGV[2] == '1' and redis.call('ZSCORE', queue, e.value)
+local waits = ARGV[2] == '1' and is_queued(queue, e.value)
 if waits then
   -- Before the sweep: a polling waiter is alive, even if its heartbeat has lapsed.
   beat(queue, heartbeats, e.value, T)
@@ -34,7 +34,7 @@ end
 if more then
   return yours_among(lock, counter, there, e, T) or {10, T}
 end
-if waits and redis.call('ZSCORE', queue, e.value) then
+if waits and is_queued(queue, e.value) then
   if not (e.letter == 'o' and there and fits(lock, there, e)) then
     return still_waits(lock, queue, heartbeats, there, T)
   end

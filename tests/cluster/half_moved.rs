@@ -1,0 +1,273 @@
+//! Locks in a slot that is being moved for a long time: by its key alone a lock is taken, waited for
+//! and given back.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Cluster, until};
+use dlock_runtime::{Config, Fence, LockPool, LockRequest, Wait};
+
+use dlock_tests::served::{documented_cluster_rules, documented_user};
+
+use crate::{CAP, pool};
+
+/// All keys here have this tag.
+const TAG: &str = "{k}";
+
+async fn elsewhere(cluster: &Cluster) -> (u16, usize) {
+    let slot = cluster.slot(TAG).await;
+    (slot, (cluster.owner(slot).await + 1) % 3)
+}
+
+fn of_kind(pool: &LockPool, kind: usize, key: &str) -> LockRequest {
+    let request = pool.lock(key).ttl(Duration::from_secs(5)).renew();
+    match kind {
+        0 => request,
+        1 => request.write(),
+        2 => request.permits(1),
+        3 => request.reentrant().owner("one"),
+        _ => request.read(),
+    }
+}
+
+/// A pool as the user of the page, with no right more.
+async fn pool_of_user(cluster: &Cluster) -> LockPool {
+    for node in &cluster.nodes {
+        documented_user(node, &documented_cluster_rules()).await;
+    }
+    let url = cluster.url().replacen("://", "://dlock:secret@", 1);
+    let as_user = Config::new(url).command_timeout(Duration::from_secs(5));
+    LockPool::connect(as_user).await.unwrap()
+}
+
+/// Taken, not taken beside another, waited for, given back, and taken again.
+async fn goes_round(pools: &[LockPool; 2], kind: usize, key: &str) {
+    let [one, two] = pools;
+    let wait = Wait::For(CAP);
+    let first = of_kind(one, kind, key).wait(wait).acquire().await.unwrap();
+    first.verify().await.unwrap();
+    let against = if kind == 3 { 0 } else { kind.min(1) };
+    let busy = of_kind(two, against, key).try_acquire().await;
+    assert!(!busy.is_ok_and(|it| it.is_some()), "{kind} {key}");
+    let next = {
+        let request = of_kind(two, against, key).wait(wait);
+        tokio::spawn(async move { request.acquire().await.unwrap() })
+    };
+    until("it waits", CAP, async || two.status().unwrap().waiting == 1).await;
+    let fence = first.fence();
+    first.release().await.unwrap();
+    let next = tokio::time::timeout(CAP, next).await.unwrap().unwrap();
+    assert!(next.fence() > fence, "{kind} {key}");
+    next.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_of_every_kind_are_taken_while_their_slot_is_moving() {
+    let cluster = Cluster::start(3).await;
+    let pools = [pool_of_user(&cluster).await, pool_of_user(&cluster).await];
+    // Its counter, then a lock, are at the source first, and at the target later.
+    let held = of_kind(&pools[0], 0, "{k}:held").acquire().await.unwrap();
+    let (slot, to) = elsewhere(&cluster).await;
+    let mut steps = 0;
+    cluster
+        .migrate(slot, to, async || {
+            steps += 1;
+            for kind in 0..5 {
+                goes_round(&pools, kind, &format!("{{k}}:{kind}:{steps}")).await;
+            }
+            held.verify().await.unwrap();
+        })
+        .await;
+    assert!(steps >= 3, "{steps} steps");
+    for kind in 0..5 {
+        goes_round(&pools, kind, &format!("{{k}}:{kind}:after")).await;
+    }
+    held.release().await.unwrap();
+    only_counters_are_left(&cluster).await;
+}
+
+async fn only_counters_are_left(cluster: &Cluster) {
+    for node in &cluster.nodes {
+        until("only counters are left", CAP, async || {
+            node.keys().await.iter().all(|key| key.contains("@fence"))
+        })
+        .await;
+    }
+}
+
+/// Several in one step, a writer that becomes a reader, and a lock that stays for its `min_hold`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_locks_do_besides_they_do_while_their_slot_is_moving() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool_of_user(&cluster).await;
+    let held = of_kind(&pool, 0, "{k}:held").acquire().await.unwrap();
+    let (slot, to) = elsewhere(&cluster).await;
+    let wait = Wait::For(CAP);
+    let between = async || {
+        let all = ["{k}:1", "{k}:2", "{k}:3"];
+        let guard = pool.lock_all(all).wait(wait).acquire().await.unwrap();
+        let one = pool.lock(all[1]).try_acquire().await.unwrap();
+        assert!(one.is_none());
+        guard.release().await.unwrap();
+
+        let writer = of_kind(&pool, 1, "{k}:rw")
+            .wait(wait)
+            .acquire()
+            .await
+            .unwrap();
+        writer.downgrade().await.unwrap();
+        let other = of_kind(&pool, 4, "{k}:rw")
+            .wait(wait)
+            .acquire()
+            .await
+            .unwrap();
+        for guard in [writer, other] {
+            guard.release().await.unwrap();
+        }
+
+        let min_hold = Duration::from_millis(300);
+        for kind in [0, 1, 3] {
+            let request = || {
+                let request = of_kind(&pool, kind, "{k}:least").min_hold(min_hold);
+                if kind == 3 {
+                    request.owner(std::process::id().to_string())
+                } else {
+                    request
+                }
+            };
+            let guard = request().wait(wait).acquire().await.unwrap();
+            let begun = Instant::now();
+            guard.release().await.unwrap();
+            let next = of_kind(&pool, 2, "{k}:least")
+                .wait(wait)
+                .acquire()
+                .await
+                .unwrap();
+            assert!(begun.elapsed() >= min_hold * 5 / 6, "{kind}");
+            next.release().await.unwrap();
+        }
+    };
+    cluster.migrate(slot, to, between).await;
+    held.release().await.unwrap();
+    only_counters_are_left(&cluster).await;
+}
+
+/// It stands in the queue when the slot begins to move.
+#[tokio::test]
+async fn whoever_waits_already_gets_the_lock_while_its_slot_is_moving() {
+    let cluster = Cluster::start(3).await;
+    let pools = [pool(&cluster).await, pool(&cluster).await];
+    let held = of_kind(&pools[0], 0, "{k}:held").acquire().await.unwrap();
+    let mut first = Some(of_kind(&pools[0], 0, "{k}").acquire().await.unwrap());
+    let wait = Wait::For(CAP);
+    let request = of_kind(&pools[1], 0, "{k}").wait(wait);
+    let mut next = Some(tokio::spawn(
+        async move { request.acquire().await.unwrap() },
+    ));
+    until("it waits", CAP, async || {
+        pools[1].status().unwrap().waiting == 1
+    })
+    .await;
+    let (slot, to) = elsewhere(&cluster).await;
+    let mut steps = 0;
+    cluster
+        .migrate(slot, to, async || {
+            steps += 1;
+            if steps < 2 {
+                return; // some of its keys are at the target
+            }
+            let (Some(first), Some(next)) = (first.take(), next.take()) else {
+                return;
+            };
+            let fence = first.fence();
+            first.release().await.unwrap();
+            let next = tokio::time::timeout(CAP, next).await.unwrap().unwrap();
+            assert!(next.fence() > fence);
+            next.release().await.unwrap();
+        })
+        .await;
+    assert!(next.is_none());
+    held.release().await.unwrap();
+    only_counters_are_left(&cluster).await;
+}
+
+/// Counts one holder less.
+struct Leaves(Arc<AtomicU32>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Tasks of three processes, as it were, want one lock; some are aborted wherever they are. Each step
+/// of the move waits until the lock has changed hands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_overlaps_while_a_slot_is_moving_and_callers_go_away() {
+    let cluster = Cluster::start(3).await;
+    let pools = [
+        pool(&cluster).await,
+        pool(&cluster).await,
+        pool(&cluster).await,
+    ];
+    let (inside, highest) = (
+        Arc::<AtomicU32>::default(),
+        Arc::<Mutex<Option<Fence>>>::default(),
+    );
+    let (done, ended) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
+    let hold = {
+        let (inside, highest, done) = (inside.clone(), highest.clone(), done.clone());
+        async move |pool: LockPool| {
+            let request = of_kind(&pool, 0, "{k}").ttl(Duration::from_secs(2));
+            let guard = request.wait(Wait::Forever).acquire().await.unwrap();
+            {
+                let mut highest = highest.lock().unwrap();
+                assert!(*highest < Some(guard.fence()));
+                *highest = Some(guard.fence());
+            }
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+            let leaves = Leaves(inside.clone()); // before the guard, also if the task is aborted here
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            drop(leaves);
+            done.fetch_add(1, Ordering::SeqCst);
+            let _ = guard.release().await; // or by the watchdog
+        }
+    };
+    let workers: Vec<_> = (0..9_u32)
+        .zip(pools.iter().cycle())
+        .map(|(number, pool)| {
+            let (pool, hold, ended) = (pool.clone(), hold.clone(), ended.clone());
+            tokio::spawn(async move {
+                let mut seed = u64::from(number);
+                while !ended.load(Ordering::Relaxed) {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let impatient = Duration::from_micros(seed >> 50); // up to 16 ms
+                    let hold = hold(pool.clone());
+                    if number >= 6 {
+                        let _ = tokio::time::timeout(impatient, hold).await;
+                    } else {
+                        hold.await;
+                    }
+                }
+            })
+        })
+        .collect();
+    for _ in 0..4 {
+        let (slot, to) = elsewhere(&cluster).await;
+        cluster
+            .migrate(slot, to, async || {
+                let before = done.load(Ordering::SeqCst);
+                until("the lock changed hands", CAP, async || {
+                    done.load(Ordering::SeqCst) > before + 10
+                })
+                .await;
+            })
+            .await;
+    }
+    ended.store(true, Ordering::Relaxed);
+    for worker in workers {
+        tokio::time::timeout(CAP, worker).await.unwrap().unwrap();
+    }
+    only_counters_are_left(&cluster).await;
+}
