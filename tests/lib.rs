@@ -1,5 +1,6 @@
 //! Shared code of the test programs, and the pages whose code blocks run as doctests.
 
+use std::fs;
 use std::time::Duration;
 
 use dlock_runtime::{Config, LockRequest};
@@ -126,6 +127,15 @@ pub fn patient(url: impl Into<String>) -> Config {
     Config::new(url)
         .connect_timeout(Duration::from_secs(10))
         .command_timeout(Duration::from_secs(5))
+}
+
+/// The memory that this process has, in bytes.
+#[must_use]
+pub fn memory() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|it| it.trim().trim_end_matches(" kB").parse::<usize>().ok());
+    kib.unwrap_or_default() * 1024
 }
 
 /// Kinds of lock in the notation of [`of_kind`], each with one that excludes it on the same key.

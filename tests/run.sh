@@ -134,6 +134,8 @@ if [ "${1-}" = --all ]; then
     topologies
     echo "== 200 failovers"
     DLOCK_FAILOVERS=200 cargo test -p dlock-tests --test topologies soak
+    echo "== 50 reshards of a cluster"
+    cargo test -p dlock-tests --test cluster -- --ignored --nocapture
     echo "== a quorum: 100,000 leases, hand-over and clean-up measured"
     cargo test --workspace --test quorum -- --ignored --nocapture --test-threads 1
     echo "== large explorations"

@@ -9,26 +9,23 @@ use dlock_harness::{Cluster, until};
 use dlock_runtime::{Config, Fence, LockPool, LockRequest, Wait};
 
 use dlock_tests::served::{documented_cluster_rules, documented_user};
+use dlock_tests::{KINDS, of_kind};
 
 use crate::{CAP, pool};
 
 /// All keys here have this tag.
 const TAG: &str = "{k}";
 
+const WAIT: Wait = Wait::For(CAP);
+
 async fn elsewhere(cluster: &Cluster) -> (u16, usize) {
     let slot = cluster.slot(TAG).await;
     (slot, (cluster.owner(slot).await + 1) % 3)
 }
 
-fn of_kind(pool: &LockPool, kind: usize, key: &str) -> LockRequest {
+fn lock(pool: &LockPool, key: &str, kind: &str) -> LockRequest {
     let request = pool.lock(key).ttl(Duration::from_secs(5)).renew();
-    match kind {
-        0 => request,
-        1 => request.write(),
-        2 => request.permits(1),
-        3 => request.reentrant().owner("one"),
-        _ => request.read(),
-    }
+    of_kind(request.wait(WAIT), kind)
 }
 
 /// A pool as the user of the page, with no right more.
@@ -42,18 +39,14 @@ async fn pool_of_user(cluster: &Cluster) -> LockPool {
 }
 
 /// Taken, not taken beside another, waited for, given back, and taken again.
-async fn goes_round(pools: &[LockPool; 2], kind: usize, key: &str) {
+async fn goes_round(pools: &[LockPool; 2], (kind, against): (&str, &str), key: &str) {
     let [one, two] = pools;
-    let wait = Wait::For(CAP);
-    let first = of_kind(one, kind, key).wait(wait).acquire().await.unwrap();
+    let first = lock(one, key, kind).acquire().await.unwrap();
     first.verify().await.unwrap();
-    let against = if kind == 3 { 0 } else { kind.min(1) };
-    let busy = of_kind(two, against, key).try_acquire().await;
+    let busy = lock(two, key, against).try_acquire().await;
     assert!(!busy.is_ok_and(|it| it.is_some()), "{kind} {key}");
-    let next = {
-        let request = of_kind(two, against, key).wait(wait);
-        tokio::spawn(async move { request.acquire().await.unwrap() })
-    };
+    let request = lock(two, key, against);
+    let next = tokio::spawn(async move { request.acquire().await.unwrap() });
     until("it waits", CAP, async || two.status().unwrap().waiting == 1).await;
     let fence = first.fence();
     first.release().await.unwrap();
@@ -67,21 +60,21 @@ async fn locks_of_every_kind_are_taken_while_their_slot_is_moving() {
     let cluster = Cluster::start(3).await;
     let pools = [pool_of_user(&cluster).await, pool_of_user(&cluster).await];
     // Its counter, then a lock, are at the source first, and at the target later.
-    let held = of_kind(&pools[0], 0, "{k}:held").acquire().await.unwrap();
+    let held = lock(&pools[0], "{k}:held", "x").acquire().await.unwrap();
     let (slot, to) = elsewhere(&cluster).await;
     let mut steps = 0;
     cluster
         .migrate(slot, to, async || {
             steps += 1;
-            for kind in 0..5 {
-                goes_round(&pools, kind, &format!("{{k}}:{kind}:{steps}")).await;
+            for (number, kind) in KINDS.into_iter().enumerate() {
+                goes_round(&pools, kind, &format!("{{k}}:{number}:{steps}")).await;
             }
             held.verify().await.unwrap();
         })
         .await;
     assert!(steps >= 3, "{steps} steps");
-    for kind in 0..5 {
-        goes_round(&pools, kind, &format!("{{k}}:{kind}:after")).await;
+    for (number, kind) in KINDS.into_iter().enumerate() {
+        goes_round(&pools, kind, &format!("{{k}}:{number}:after")).await;
     }
     held.release().await.unwrap();
     only_counters_are_left(&cluster).await;
@@ -101,49 +94,29 @@ async fn only_counters_are_left(cluster: &Cluster) {
 async fn what_locks_do_besides_they_do_while_their_slot_is_moving() {
     let cluster = Cluster::start(3).await;
     let pool = pool_of_user(&cluster).await;
-    let held = of_kind(&pool, 0, "{k}:held").acquire().await.unwrap();
+    let held = lock(&pool, "{k}:held", "x").acquire().await.unwrap();
     let (slot, to) = elsewhere(&cluster).await;
-    let wait = Wait::For(CAP);
     let between = async || {
         let all = ["{k}:1", "{k}:2", "{k}:3"];
-        let guard = pool.lock_all(all).wait(wait).acquire().await.unwrap();
+        let guard = pool.lock_all(all).wait(WAIT).acquire().await.unwrap();
         let one = pool.lock(all[1]).try_acquire().await.unwrap();
         assert!(one.is_none());
         guard.release().await.unwrap();
 
-        let writer = of_kind(&pool, 1, "{k}:rw")
-            .wait(wait)
-            .acquire()
-            .await
-            .unwrap();
+        let writer = lock(&pool, "{k}:rw", "w").acquire().await.unwrap();
         writer.downgrade().await.unwrap();
-        let other = of_kind(&pool, 4, "{k}:rw")
-            .wait(wait)
-            .acquire()
-            .await
-            .unwrap();
+        let other = lock(&pool, "{k}:rw", "r").acquire().await.unwrap();
         for guard in [writer, other] {
             guard.release().await.unwrap();
         }
 
         let min_hold = Duration::from_millis(300);
-        for kind in [0, 1, 3] {
-            let request = || {
-                let request = of_kind(&pool, kind, "{k}:least").min_hold(min_hold);
-                if kind == 3 {
-                    request.owner(std::process::id().to_string())
-                } else {
-                    request
-                }
-            };
-            let guard = request().wait(wait).acquire().await.unwrap();
+        for kind in ["x", "w", "o:one"] {
+            let kept = lock(&pool, "{k}:least", kind).min_hold(min_hold);
+            let guard = kept.acquire().await.unwrap();
             let begun = Instant::now();
             guard.release().await.unwrap();
-            let next = of_kind(&pool, 2, "{k}:least")
-                .wait(wait)
-                .acquire()
-                .await
-                .unwrap();
+            let next = lock(&pool, "{k}:least", "p:1/1").acquire().await.unwrap();
             assert!(begun.elapsed() >= min_hold * 5 / 6, "{kind}");
             next.release().await.unwrap();
         }
@@ -158,10 +131,9 @@ async fn what_locks_do_besides_they_do_while_their_slot_is_moving() {
 async fn whoever_waits_already_gets_the_lock_while_its_slot_is_moving() {
     let cluster = Cluster::start(3).await;
     let pools = [pool(&cluster).await, pool(&cluster).await];
-    let held = of_kind(&pools[0], 0, "{k}:held").acquire().await.unwrap();
-    let mut first = Some(of_kind(&pools[0], 0, "{k}").acquire().await.unwrap());
-    let wait = Wait::For(CAP);
-    let request = of_kind(&pools[1], 0, "{k}").wait(wait);
+    let held = lock(&pools[0], "{k}:held", "x").acquire().await.unwrap();
+    let mut first = Some(lock(&pools[0], "{k}", "x").acquire().await.unwrap());
+    let request = lock(&pools[1], "{k}", "x");
     let mut next = Some(tokio::spawn(
         async move { request.acquire().await.unwrap() },
     ));
@@ -219,7 +191,7 @@ async fn nobody_overlaps_while_a_slot_is_moving_and_callers_go_away() {
     let hold = {
         let (inside, highest, done) = (inside.clone(), highest.clone(), done.clone());
         async move |pool: LockPool| {
-            let request = of_kind(&pool, 0, "{k}").ttl(Duration::from_secs(2));
+            let request = lock(&pool, "{k}", "x").ttl(Duration::from_secs(2));
             let guard = request.wait(Wait::Forever).acquire().await.unwrap();
             {
                 let mut highest = highest.lock().unwrap();

@@ -2,7 +2,7 @@
 //! and waited for, and primaries that go away.
 //!
 //! `spread` is about many locks on many nodes, `moves` about slots that are moved by hand, `half_moved`
-//! about those whose move lasts, `losses`
+//! about those whose move lasts, `reshard` about many of them, `losses`
 //! about primaries that are killed or handed over, `mistakes` about wrong configurations, `incomplete`
 //! about runtimes without timers or I/O.
 
@@ -17,6 +17,7 @@ mod incomplete;
 mod losses;
 mod mistakes;
 mod moves;
+mod reshard;
 mod spread;
 
 use std::time::Duration;

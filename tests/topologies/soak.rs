@@ -4,7 +4,6 @@
 //! Tasks of several pools count under a lock. Two may believe to hold it for a moment, since a lock
 //! may be lost with its master; the resource takes the newer one's word.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,8 @@ use dlock_harness::{RedisServer, Watched, until};
 use dlock_runtime::{LockGuard, LockPool};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+
+use dlock_tests::memory;
 
 use crate::CAP;
 use crate::resource::Resource;
@@ -169,14 +170,6 @@ impl Soak {
 async fn user(server: &RedisServer) {
     let user = ["ACL", "SETUSER", "dlock", "on", ">x", "~*", "&*", "+@all"];
     server.cmd(&user).await;
-}
-
-/// The memory that this process has, in bytes.
-fn memory() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|it| it.trim().trim_end_matches(" kB").parse::<usize>().ok());
-    kib.unwrap_or_default() * 1024
 }
 
 async fn rounds(rounds: usize) {

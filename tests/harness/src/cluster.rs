@@ -150,8 +150,30 @@ impl Cluster {
 
     /// Moves a slot with all its keys to another node, key by key; `between` runs before each key,
     /// and once at the end, while the slot is still being moved.
-    pub async fn migrate(&self, slot: u16, to: usize, mut between: impl AsyncFnMut()) {
+    pub async fn migrate(&self, slot: u16, to: usize, between: impl AsyncFnMut()) {
         let from = self.owner(slot).await;
+        self.move_slot(slot, (from, to), between).await;
+        // Two moves in a row would have the same epoch, and the nodes would disagree for a while.
+        self.all_know(&[slot], to).await;
+    }
+
+    /// Moves many slots to another node, one after the other.
+    pub async fn reshard(&self, slots: &[u16], to: usize) {
+        for slot in slots {
+            let from = self.owner(*slot).await;
+            if from != to {
+                self.move_slot(*slot, (from, to), async || {}).await;
+            }
+        }
+        self.all_know(slots, to).await;
+    }
+
+    async fn move_slot(
+        &self,
+        slot: u16,
+        (from, to): (usize, usize),
+        mut between: impl AsyncFnMut(),
+    ) {
         let (source, target) = (&self.nodes[from], &self.nodes[to]);
         let (source_id, target_id) = (self.id(from).await, self.id(to).await);
         let (name, port) = (slot.to_string(), target.port().to_string());
@@ -173,12 +195,16 @@ impl Cluster {
         target.cmd(&words).await;
         // One that has heard of it and has no other slot has become a replica, and refuses.
         let _ = source.try_cmd(&words).await;
-        // Two moves in a row would have the same epoch, and the nodes would disagree for a while.
+    }
+
+    /// Waits until each node says that this one serves the slots.
+    async fn all_know(&self, slots: &[u16], node: usize) {
+        let id = self.id(node).await;
         until("all nodes know", CAP, async || {
             for node in &self.nodes {
                 let nodes: String = node.ask(&["CLUSTER", "NODES"]).await;
-                let owner = nodes.lines().find(|it| it.starts_with(&target_id));
-                if !owner.is_some_and(|it| serves(it, slot)) {
+                let owner = nodes.lines().find(|it| it.starts_with(&id));
+                if !owner.is_some_and(|it| slots.iter().all(|slot| serves(it, *slot))) {
                     return false;
                 }
             }

@@ -13,9 +13,14 @@ pub(super) struct Groups {
     most: usize,
     pace: Option<Pace>,
     first: Group,
-    /// Those with the numbers 1, 2, …, made when they are needed.
-    others: Box<[OnceLock<Group>]>,
+    /// All others by their numbers, made when they are needed.
+    blocks: Box<[OnceLock<Block>]>,
 }
+
+/// So many groups in a row: a node of a cluster serves few slots, mostly neighbours.
+type Block = Box<[OnceLock<Group>]>;
+
+const IN_A_BLOCK: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -26,10 +31,10 @@ pub(super) struct Group {
 impl Groups {
     /// As for [`Batcher::new`] and [`Heartbeats::new`].
     pub(super) fn new(connection: &Arc<Connection>, most: usize, pace: Option<Pace>) -> Self {
-        let others = 1..connection.names.script_groups();
+        let blocks = usize::from(connection.names.script_groups()) / IN_A_BLOCK;
         Self {
             first: Group::new(connection, most, pace),
-            others: others.map(|_| OnceLock::new()).collect(),
+            blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
             connection: connection.clone(),
             most,
             pace,
@@ -37,11 +42,17 @@ impl Groups {
     }
 
     pub(super) fn of(&self, lock: &str) -> &Group {
-        let number = usize::from(self.connection.names.script_group(lock));
-        let other = number.checked_sub(1).and_then(|at| self.others.get(at));
-        other.map_or(&self.first, |other| {
-            other.get_or_init(|| Group::new(&self.connection, self.most, self.pace))
-        })
+        match usize::from(self.connection.names.script_group(lock)) {
+            0 => &self.first,
+            number => self.other(number).unwrap_or(&self.first),
+        }
+    }
+
+    fn other(&self, number: usize) -> Option<&Group> {
+        let block = self.blocks.get(number / IN_A_BLOCK)?;
+        let block = block.get_or_init(|| (0..IN_A_BLOCK).map(|_| OnceLock::new()).collect());
+        let group = block.get(number % IN_A_BLOCK)?;
+        Some(group.get_or_init(|| Group::new(&self.connection, self.most, self.pace)))
     }
 }
 
