@@ -1,16 +1,10 @@
 //! The wall clock of a minority of the nodes is set, by seconds to years, both ways, and then that of
 //! a quorum: two may believe to hold the lock, and the resource never takes the older one's word. A
 //! pool that sees a clock jump leaves that node's vote out.
-//!
-//! `clock.c` is what sets it; it is built by the C compiler that links Rust programs, too.
 
-use std::fs;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use dlock_harness::{Proxy, RedisServer, until};
+use dlock_harness::{Clocks, Proxy, RedisServer, until};
 use dlock_runtime::{Config, LockError, LockPool, NodeStanding};
 use dlock_tests::recorded;
 
@@ -25,40 +19,10 @@ const LONG: Duration = Duration::from_millis(600);
 
 const YEAR: i64 = 365 * 86_400;
 
-/// A file that says by how many milliseconds a server's clock is ahead.
-struct Clock(PathBuf);
-
-impl Clock {
-    fn set(&self, seconds: i64) {
-        self.set_ms(seconds * 1_000);
-    }
-
-    fn set_ms(&self, ms: i64) {
-        let file = fs::OpenOptions::new().write(true).open(&self.0).unwrap();
-        file.write_all_at(&ms.to_ne_bytes(), 0).unwrap();
-    }
-}
-
-fn nodes(directory: &Path) -> (Nodes, Vec<Clock>) {
-    let library = directory.join("clock.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/quorum/clock.c");
-    let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library);
-    let built = cc.arg(source).status().expect("a C compiler, as `cc`");
-    assert!(built.success(), "{built}");
-    let clock = |nth| {
-        let file = directory.join(format!("clock-{nth}"));
-        fs::write(&file, 0_i64.to_ne_bytes()).unwrap();
-        Clock(file)
-    };
-    let clocks: Vec<_> = (0..3).map(clock).collect();
-    let server = |clock: &Clock| {
-        RedisServer::builder()
-            .env("LD_PRELOAD", library.display().to_string())
-            .env("CLOCK_AHEAD", clock.0.display().to_string())
-            .start()
-    };
-    (Nodes(clocks.iter().map(server).collect()), clocks)
+fn nodes() -> (Nodes, Clocks) {
+    let clocks = Clocks::new(3);
+    let nodes = (0..3).map(|nth| clocks.server(nth).start()).collect();
+    (Nodes(nodes), clocks)
 }
 
 /// The node's time, in seconds.
@@ -70,8 +34,7 @@ async fn time(node: &RedisServer) -> i64 {
 /// Steps of these clocks, each followed by more counts. How many counts were refused, and whether
 /// two bodies were ever executed at once.
 async fn steps(set: &[usize], seconds: &[i64], body: Duration) -> (u64, Result<(), String>) {
-    let directory = tempfile::tempdir().unwrap();
-    let (nodes, clocks) = nodes(directory.path());
+    let (nodes, clocks) = nodes();
     let fleet = Fleet::start(nodes, 3, body).await;
     let mut ahead = 0;
     for step in seconds {
@@ -88,7 +51,7 @@ async fn steps(set: &[usize], seconds: &[i64], body: Duration) -> (u64, Result<(
         assert!((0..60).contains(&stepped), "the clock did not step");
     }
     // A key that was created before a step back stays until the node's clock is there again.
-    for clock in &clocks {
+    for clock in clocks.iter() {
         clock.set(*seconds.iter().max().unwrap());
     }
     let outcome = fleet.finish().await;
@@ -137,8 +100,7 @@ async fn works(pool: &LockPool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_clock_jumps_does_not_vote_for_max_ttl() {
     recorded::record();
-    let directory = tempfile::tempdir().unwrap();
-    let (nodes, clocks) = nodes(directory.path());
+    let (nodes, clocks) = nodes();
     nodes.until_voting(MAX_TTL).await;
     let pool = nodes.pool().await;
     let port = format!(":{}", nodes.0[1].port());
@@ -181,8 +143,7 @@ async fn a_node_whose_clock_jumps_does_not_vote_for_max_ttl() {
 /// and the third one's let nobody in who has seen the step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_that_is_seen_lets_no_second_holder_in() {
-    let directory = tempfile::tempdir().unwrap();
-    let (nodes, clocks) = nodes(directory.path());
+    let (nodes, clocks) = nodes();
     nodes.until_voting(MAX_TTL).await;
     let wire = Proxy::start(nodes.0[2].addr());
     let urls = [nodes.0[0].url(), nodes.0[1].url(), wire.url()];
@@ -226,8 +187,7 @@ async fn a_step_that_is_seen_lets_no_second_holder_in() {
 /// As when this machine was suspended and its clock stood still.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clocks_that_all_step_at_once_cost_no_vote() {
-    let directory = tempfile::tempdir().unwrap();
-    let (nodes, clocks) = nodes(directory.path());
+    let (nodes, clocks) = nodes();
     nodes.until_voting(MAX_TTL).await;
     // The pool looks at its nodes by itself, too: for it all of them step between two looks.
     let pool = nodes.pool().await;
@@ -236,7 +196,7 @@ async fn clocks_that_all_step_at_once_cost_no_vote() {
         for node in &nodes.0 {
             node.stop_signal();
         }
-        for clock in &clocks {
+        for clock in clocks.iter() {
             clock.set(seconds);
         }
         for node in &nodes.0 {

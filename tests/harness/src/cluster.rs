@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::server::RedisServer;
+use crate::server::{Builder, RedisServer};
 use crate::wait::until;
 
 const CAP: Duration = Duration::from_secs(60);
@@ -21,27 +21,42 @@ pub struct Cluster {
 impl Cluster {
     /// Masters without replicas, which stay masters. Returns once each node sees all slots served.
     pub async fn start(masters: usize) -> Self {
-        Self::with(masters, 0, 0, Duration::from_secs(60)).await
+        Self::start_as(masters, |_| RedisServer::builder()).await
+    }
+
+    /// The same, each started in this way; the arguments override those of a cluster. With TLS they
+    /// speak nothing else: the tests ask them over their sockets.
+    pub async fn start_as(masters: usize, node: impl Fn(usize) -> Builder) -> Self {
+        Self::with(masters, 0, 0, Duration::from_secs(60), node).await
     }
 
     /// The same, but a node that has not seen most of the others for `down_after` serves nothing.
     pub async fn start_nervous(masters: usize, down_after: Duration) -> Self {
-        Self::with(masters, 0, 0, down_after).await
+        let node = |_| RedisServer::builder();
+        Self::with(masters, 0, 0, down_after, node).await
     }
 
     /// The same, and one node more that serves no slot.
     pub async fn start_with_an_empty_node(masters: usize) -> Self {
-        Self::with(masters, 0, 1, Duration::from_secs(60)).await
+        let node = |_| RedisServer::builder();
+        Self::with(masters, 0, 1, Duration::from_secs(60), node).await
     }
 
     /// Each master has a replica, which takes its place when it has been away for `down_after`.
     pub async fn start_with_replicas(masters: usize, down_after: Duration) -> Self {
-        Self::with(masters, masters, 0, down_after).await
+        let node = |_| RedisServer::builder();
+        Self::with(masters, masters, 0, down_after, node).await
     }
 
-    async fn with(masters: usize, replicas: usize, empty: usize, down_after: Duration) -> Self {
+    async fn with(
+        masters: usize,
+        replicas: usize,
+        empty: usize,
+        down_after: Duration,
+        node: impl Fn(usize) -> Builder,
+    ) -> Self {
         let down_after = down_after.as_millis().to_string();
-        let node = |_| {
+        let node = |nth| {
             let args = [
                 "--cluster-enabled",
                 "yes",
@@ -52,11 +67,16 @@ impl Cluster {
                 "--repl-diskless-sync-delay",
                 "0",
             ];
-            RedisServer::builder().args(args).start()
+            node(nth).args_before(args).start()
         };
         let cluster = Self {
             nodes: (0..masters + replicas + empty).map(node).collect(),
         };
+        for node in &cluster.nodes {
+            if node.tls_addr().is_some() {
+                node.cmd(&["CONFIG", "SET", "port", "0"]).await;
+            }
+        }
         for (at, node) in cluster.nodes.iter().take(masters).enumerate() {
             let own = SLOTS * at / masters..SLOTS * (at + 1) / masters;
             let own: Vec<String> = own.map(|slot| slot.to_string()).collect();
@@ -68,7 +88,7 @@ impl Cluster {
             node.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await;
         }
         for node in &cluster.nodes {
-            let port = node.port().to_string();
+            let port = port(node).to_string();
             cluster.nodes[0]
                 .cmd(&["CLUSTER", "MEET", "127.0.0.1", &port])
                 .await;
@@ -123,12 +143,17 @@ impl Cluster {
         self.nodes[node].ask(&["CLUSTER", "MYID"]).await
     }
 
-    /// `redis+cluster://…` of all nodes.
+    /// `redis+cluster://…` of all nodes; with TLS `rediss+cluster://…?tls_ca=…`.
     #[must_use]
     pub fn url(&self) -> String {
         let hosts = self.nodes.iter();
-        let hosts: Vec<_> = hosts.map(|it| it.addr().to_string()).collect();
-        format!("redis+cluster://{}", hosts.join(","))
+        let hosts: Vec<_> = hosts.map(|it| format!("127.0.0.1:{}", port(it))).collect();
+        let first = self.nodes[0].tls_url().unwrap_or(self.nodes[0].url());
+        let (scheme, rest) = first.split_once("://").expect("a URL");
+        let login = rest.split_once('@').map_or("", |(login, _)| login);
+        let at = if login.is_empty() { "" } else { "@" };
+        let query = rest.find('?').map_or("", |at| &rest[at..]);
+        format!("{scheme}+cluster://{login}{at}{}{query}", hosts.join(","))
     }
 
     /// The hash slot of a key.
@@ -176,7 +201,7 @@ impl Cluster {
     ) {
         let (source, target) = (&self.nodes[from], &self.nodes[to]);
         let (source_id, target_id) = (self.id(from).await, self.id(to).await);
-        let (name, port) = (slot.to_string(), target.port().to_string());
+        let (name, port) = (slot.to_string(), port(target).to_string());
         target
             .cmd(&["CLUSTER", "SETSLOT", &name, "IMPORTING", &source_id])
             .await;
@@ -212,6 +237,11 @@ impl Cluster {
         })
         .await;
     }
+}
+
+/// The port with TLS, if there is one.
+fn port(node: &RedisServer) -> u16 {
+    node.tls_addr().map_or(node.port(), |addr| addr.port())
 }
 
 /// Whether a line of `CLUSTER NODES` lists this slot.

@@ -6,6 +6,7 @@
 //! * [`wait`]: wait for a condition under a hard cap; nothing here ever sleeps and hopes.
 //! * [`server`]: a private `redis-server`, and a recorder of what reached it.
 //! * [`certificates`]: an authority for a server with TLS.
+//! * [`clock`]: servers whose clocks are set.
 //! * [`sharded`]: a server that refuses commands with keys of several hash slots.
 //! * [`cluster`]: nodes of which each serves some hash slots, and slots that move.
 //! * [`watched`]: a master with replicas and sentinels.
@@ -27,6 +28,7 @@
 
 pub mod certificates;
 pub mod child;
+pub mod clock;
 pub mod cluster;
 pub mod history;
 mod lines;
@@ -42,6 +44,7 @@ pub mod watched;
 
 pub use certificates::{Authority, Identity};
 pub use child::Child;
+pub use clock::{Clock, Clocks};
 pub use cluster::Cluster;
 pub use history::{Interval, check_exclusive, now_ns};
 pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};

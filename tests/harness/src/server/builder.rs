@@ -63,13 +63,23 @@ impl Builder {
         self
     }
 
+    /// As [`args`](Self::args), overridden by those that were given already.
+    pub(crate) fn args_before<S: Into<String>>(
+        mut self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.args.splice(..0, args.into_iter().map(Into::into));
+        self
+    }
+
     /// A variable of the server's environment.
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.envs.push((name.to_owned(), value.into()));
         self
     }
 
-    /// Also listens on a unix socket in the server's directory: see [`RedisServer::unix_url`].
+    /// Also listens on a unix socket in the server's directory, over which the harness asks it: see
+    /// [`RedisServer::unix_url`].
     pub fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
         self
@@ -101,20 +111,17 @@ impl Builder {
     /// Starts the server and returns once it answers. Panics if `redis-server` is missing or not
     /// ready within 10 s.
     pub fn start(mut self) -> RedisServer {
-        let tls = self.tls.as_ref().map(|_| port::free());
-        if let (Some(tls), Some(claim)) = (&self.tls, &tls) {
-            self.args.extend(tls.args(claim.port));
-        }
         let directory = tempfile::Builder::new()
             .prefix("dlock-redis-")
             .tempdir()
             .expect("a temporary directory");
-        let (port, claim, process) = if let Some(port) = self.port {
+        let (port, claim, tls, process) = if let Some(port) = self.port {
+            let tls = self.claim_tls();
             let process = Process::on_fixed_port(&self, port, directory.path());
-            (port, None, process)
+            (port, None, tls, process)
         } else {
-            let (claim, process) = self.on_free_port(directory.path());
-            (claim.port, Some(claim), process)
+            let (claim, tls, process) = self.on_free_ports(directory.path());
+            (claim.port, Some(claim), tls, process)
         };
         RedisServer {
             settings: self,
@@ -126,17 +133,28 @@ impl Builder {
         }
     }
 
+    /// Adds the port with TLS, if there is to be one.
+    fn claim_tls(&mut self) -> Option<Claim> {
+        let claim = self.tls.as_ref().map(|_| port::free());
+        if let (Some(tls), Some(claim)) = (&self.tls, &claim) {
+            self.args.extend(tls.args(claim.port));
+        }
+        claim
+    }
+
     pub(super) fn socket_in(&self, directory: &Path) -> Option<PathBuf> {
         self.unix_socket.then(|| directory.join("redis.sock"))
     }
 
-    /// Between the check and the server's own bind, another program may take the port; then another
-    /// port is tried.
-    fn on_free_port(&self, directory: &Path) -> (Claim, Process) {
+    /// Between the check and the server's own bind, another program may take a port, or have that of
+    /// a cluster's bus already; then others are tried.
+    fn on_free_ports(&mut self, directory: &Path) -> (Claim, Option<Claim>, Process) {
+        let args = self.args.clone();
         for _ in 0..50 {
-            let claim = port::free();
+            self.args.clone_from(&args);
+            let (claim, tls) = (port::free(), self.claim_tls());
             if let Ok(process) = Process::start(self, claim.port, directory) {
-                return (claim, process);
+                return (claim, tls, process);
             }
         }
         panic!("redis-server found 50 ports taken")

@@ -17,9 +17,11 @@ const PROBE: &str = "dlock-harness:replicated";
 const CONNECT_CAP: Duration = Duration::from_secs(10);
 
 impl RedisServer {
-    /// A new connection over TCP, without a response timeout.
+    /// A new connection over the server's socket, if it has one, or over TCP. It has no response
+    /// timeout.
     pub async fn connect(&self) -> MultiplexedConnection {
-        let client = Client::open(self.url()).expect("a valid URL");
+        let url = self.unix_url().unwrap_or_else(|| self.url());
+        let client = Client::open(url).expect("a valid URL");
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_connection_timeout(Some(CONNECT_CAP));
