@@ -4,7 +4,8 @@
 //! `spread` is about many locks on many nodes, `moves` about slots that are moved by hand, `half_moved`
 //! about those whose move lasts, `reshard` about many of them, `losses`
 //! about primaries that are killed or handed over, `mistakes` about wrong configurations, `incomplete`
-//! about runtimes without timers or I/O.
+//! about runtimes without timers or I/O, `encrypted` about TLS, `hostile` about a node that lies
+//! (`liar`).
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +13,7 @@
     reason = "test code, also where clippy does not see it"
 )]
 
+mod encrypted;
 mod half_moved;
 mod incomplete;
 mod losses;

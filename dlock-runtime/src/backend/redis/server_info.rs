@@ -121,11 +121,12 @@ fn check_server(hello: &Value, server: ServerRole) -> Result<(), CommandError> {
                     .to_owned(),
             );
         }
+        // What the configuration names was asked before. It may pass: the address of a node that has
+        // gone was given to another server.
         Some("standalone") if server == ServerRole::NodeOfCluster => {
-            return setup(
-                "the server is no node of a cluster: write `redis://` in place of `redis+cluster://`"
-                    .to_owned(),
-            );
+            return Err(CommandError::Unsent(Reason::new(
+                "the server there is no node of a cluster",
+            )));
         }
         _ => {}
     }

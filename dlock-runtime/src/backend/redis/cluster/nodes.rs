@@ -33,6 +33,10 @@ const BETWEEN_NEWS: Duration = Duration::from_millis(100);
 /// have been made anew.
 const OLDER_ROUNDS: u32 = 3;
 
+/// So many nodes that serve nothing are kept beside the others. A slot moves to one of them; a node
+/// that lies can name any number, also while nobody says who serves what.
+const MOST_UNUSED: usize = 16;
+
 /// The nodes of a cluster, and who serves which slot.
 #[derive(Debug)]
 pub(super) struct Nodes {
@@ -64,6 +68,23 @@ pub(super) struct State {
     older: u32,
     /// How often the nodes have been asked, so that not the same ones are each time.
     asked: usize,
+}
+
+impl State {
+    /// The nodes that serve nothing, if they are too many.
+    fn take_too_many(&mut self) -> BTreeMap<Host, Arc<Supervisor>> {
+        if self.nodes.len() <= MOST_UNUSED {
+            return BTreeMap::new(); // usual
+        }
+        let serving: BTreeSet<Host> = self.map.nodes().into_iter().cloned().collect();
+        if self.nodes.len() <= serving.len() + MOST_UNUSED {
+            return BTreeMap::new();
+        }
+        let nodes = std::mem::take(&mut self.nodes).into_iter();
+        let (used, unused) = nodes.partition(|(host, _)| serving.contains(host));
+        self.nodes = used;
+        unused
+    }
 }
 
 impl Nodes {
@@ -137,7 +158,8 @@ impl Nodes {
                 (Some((host, _)), Some((before, error))) if host == before => return Err(error),
                 (Some((host, node)), _) => {
                     let left = until.saturating_duration_since(Instant::now());
-                    match node.link(key, left).await {
+                    let linked = node.link(key, left).await;
+                    match linked.map_err(|error| of_node(&host, error)) {
                         Ok(link) => return Ok(link),
                         Err(error) if was_asked => return Err(error),
                         Err(error) => failed = Some((host, error)),
@@ -191,7 +213,7 @@ impl Nodes {
             (state.map.asking(), known)
         };
         let others = self.seeds.iter().filter(|it| !known.contains(it));
-        let hosts = known.iter().chain(others);
+        let hosts = in_turn(known.iter(), others);
         let addresses: Vec<_> = hosts.map(|host| self.address(host)).collect();
         let until = Instant::now() + self.settings.connect_timeout;
         let said = questions::who_serves_what(&addresses, until).await;
@@ -238,20 +260,56 @@ impl Nodes {
     }
 }
 
+/// One of each in turn: however many nodes a node has named, those of the configuration are asked
+/// soon.
+fn in_turn<'a>(
+    mut known: impl Iterator<Item = &'a Host>,
+    mut seeds: impl Iterator<Item = &'a Host>,
+) -> impl Iterator<Item = &'a Host> {
+    let both = move || match (known.next(), seeds.next()) {
+        (None, None) => None,
+        (one, other) => Some([one, other]),
+    };
+    std::iter::from_fn(both).flatten().flatten()
+}
+
 pub(super) fn unserved(slot: u16) -> CommandError {
     CommandError::Unsent(Reason::new(format_args!(
         "no node of the cluster serves the key's slot, {slot}: `CLUSTER SLOTS` lists who serves what"
     )))
 }
 
+/// Says at which node something is wrong, and what it was reached by: often that is the mistake.
+fn of_node(host: &Host, error: CommandError) -> CommandError {
+    let named = |why| {
+        Reason::new(format_args!(
+            "{host}, as the cluster announces it (`cluster-announce-ip`, `cluster-announce-hostname`): {why}"
+        ))
+    };
+    match error {
+        CommandError::Unsent(why) => CommandError::Unsent(named(why)),
+        CommandError::Refused(refusal, why) => CommandError::Refused(refusal, named(why)),
+        CommandError::Setup(why) => CommandError::Setup(named(why)),
+        other => other,
+    }
+}
+
 impl Redirects for Nodes {
     fn moved(&self, slot: u16, node: Host) {
-        self.lock().map.moved(slot, node);
+        let mut state = self.lock();
+        state.map.moved(slot, node);
+        let too_many = state.take_too_many();
+        drop(state);
+        drop(too_many); // not under the lock: it closes connections
         self.may_have_changed.notify_one();
     }
 
     fn send(&self, node: Host, commands: Pipeline, within: Duration) -> Answer<'_, Vec<Value>> {
-        let node = self.connections_to(&mut self.lock(), &node);
+        let mut state = self.lock();
+        let too_many = state.take_too_many();
+        let node = self.connections_to(&mut state, &node);
+        drop(state);
+        drop(too_many); // as above
         Box::pin(async move {
             let until = Instant::now() + within;
             let link = node.redis_link("", within).await?;

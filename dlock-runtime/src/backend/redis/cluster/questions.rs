@@ -1,21 +1,23 @@
 //! Asks the nodes of a cluster who serves which slots, over short connections of its own: a node
 //! that is asked may be a replica, which no lock's connection goes to.
 
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
+use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::backend::command_error::{self, CommandError};
-use crate::backend::redis::dial::dial;
+use crate::backend::redis::dial::{self, dial};
 use crate::backend::redis::redirects::node;
 use crate::backend::redis::{client, errors, reply};
 use crate::policy::slot_map::Listed;
-use crate::values::config::{Endpoint, Host, RedisAddress};
-use crate::values::error::Reason;
+use crate::values::config::{Credentials, Endpoint, Host, RedisAddress, Stream};
+use crate::values::error::{Reason, Refusal};
 use crate::values::slot::SLOTS;
 
 /// So many nodes are asked at the same time, and as many more each time that none has answered for a
@@ -25,6 +27,13 @@ const A_WHILE: Duration = Duration::from_millis(150);
 
 /// When one has answered, the others are waited for this much longer: it may live in the past.
 const FOR_THE_OTHERS: Duration = Duration::from_millis(50);
+
+/// One answer has no more bytes: a thousand masters with two replicas each and a range for each
+/// slot are some 5 MB.
+const MOST_SAID: u64 = 16 << 20;
+
+/// A cluster has no more masters: what Redis is made for, and few enough to connect to.
+const MOST_MASTERS: usize = 1000;
 
 /// What one node says.
 pub(super) struct Said {
@@ -118,18 +127,19 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<Said, Comman
         )));
     };
     let credentials = client::credentials(&address.login).await?;
-    let within = until.saturating_duration_since(Instant::now());
-    let stream = dial(address, host, within).await?;
-    let config = AsyncConnectionConfig::new();
-    let protocol = ProtocolVersion::RESP2; // nothing here needs the other
-    let (mut connection, _driver) =
-        client::log_in(stream, 0, &credentials, protocol, config).await?;
-    let mut both = redis::pipe();
-    both.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
-    both.ignore_errors(); // each has its own answer
-    let answers = both.query_async(&mut connection).await;
-    let [slots, info]: [RedisResult<Value>; 2] =
-        answers.map_err(|error| errors::handshake_error(&error))?;
+    let left = || until.saturating_duration_since(Instant::now());
+    let stream = dial(address, host, left()).await?;
+    let [slots, info] = match exchange(&credentials, stream).await {
+        Err(CommandError::Unsent(_)) if dial::wants_tls(address, host, left()).await => {
+            return Err(CommandError::Refused(
+                Refusal::Tls,
+                Reason::new(format_args!(
+                    "{host} speaks TLS; write `rediss+cluster://` in place of `redis+cluster://`"
+                )),
+            ));
+        }
+        answers => answers?,
+    };
     let slots = slots.map_err(|error| {
         if error.to_string().contains("cluster support disabled") {
             return CommandError::Setup(Reason::new(format_args!(
@@ -143,6 +153,13 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<Said, Comman
         return Err(CommandError::Unsent(Reason::new(
             "it knows of no slot that is served",
         )));
+    }
+    let masters: BTreeSet<&Host> = listed.iter().map(|it| &it.node).collect();
+    if masters.len() > MOST_MASTERS {
+        return Err(CommandError::Unsent(Reason::new(format_args!(
+            "it lists {} masters; dlock takes a cluster of at most {MOST_MASTERS}",
+            masters.len()
+        ))));
     }
     let info = info
         .ok()
@@ -159,6 +176,24 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<Said, Comman
         .and_then(|epoch| epoch.trim().parse().ok())
         .unwrap_or(0);
     Ok(Said { epoch, listed })
+}
+
+/// The answers to `CLUSTER SLOTS` and `CLUSTER INFO`.
+async fn exchange(
+    credentials: &Credentials,
+    stream: Box<dyn Stream>,
+) -> Result<[RedisResult<Value>; 2], CommandError> {
+    let config = AsyncConnectionConfig::new();
+    let protocol = ProtocolVersion::RESP2; // nothing here needs the other
+    let (reading, writing) = tokio::io::split(stream);
+    let stream = Box::new(tokio::io::join(reading.take(MOST_SAID), writing));
+    let (mut connection, _driver) =
+        client::log_in(stream, 0, credentials, protocol, config).await?;
+    let mut both = redis::pipe();
+    both.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
+    both.ignore_errors(); // each has its own answer
+    let answers = both.query_async(&mut connection).await;
+    answers.map_err(|error| errors::handshake_error(&error))
 }
 
 /// The answer of `CLUSTER SLOTS`: for each range its first and last slot, its master, and replicas.
@@ -179,8 +214,9 @@ fn read(slots: &Value, asked: &Host) -> Option<Vec<Listed>> {
                 .filter(|it| *it < SLOTS)
         };
         let port = u16::try_from(reply::number(master.get(1)?)?).ok()?;
-        Some(Listed {
-            slots: slot(first)?..=slot(last)?,
+        let slots = slot(first)?..=slot(last)?;
+        (!slots.is_empty()).then_some(Listed {
+            slots,
             node: node(reply::text(master.first()?).as_deref(), port, asked)?,
         })
     };
@@ -223,6 +259,7 @@ mod tests {
             Value::Array(vec![Value::Int(1)]),
             Value::Array(vec![range(-1, 5, [text("a"), port()])]),
             Value::Array(vec![range(0, 16_384, [text("a"), port()])]),
+            Value::Array(vec![range(5, 0, [text("a"), port()])]),
             Value::Array(vec![range(0, 5, [text("a"), Value::Int(0)])]),
             Value::Array(vec![range(0, 5, [text("a"), text("six")])]),
         ] {
