@@ -15,7 +15,9 @@
 
 mod encrypted;
 mod half_moved;
+mod hostile;
 mod incomplete;
+mod liar;
 mod losses;
 mod mistakes;
 mod moves;
