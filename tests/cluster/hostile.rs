@@ -13,7 +13,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::Barrier;
 
 use crate::liar::{Liar, Says, listener, slots};
-use crate::{CAP, pool};
+use crate::{CAP, pool, tag_at};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 const WAIT: Duration = Duration::from_millis(300);
@@ -368,18 +368,6 @@ impl Lab {
         assert!(next.fence() > fence, "{name}");
         next.release().await.unwrap();
     }
-}
-
-/// A hash tag of this node's locks.
-async fn tag_at(cluster: &Cluster, node: usize) -> String {
-    for number in 0.. {
-        let tag = format!("t{number}");
-        let slot = cluster.slot(&tag).await;
-        if cluster.owner(slot).await == node {
-            return tag;
-        }
-    }
-    unreachable!("each node has slots")
 }
 
 async fn in_time<T>(name: &str, most: Duration, call: impl Future<Output = T>) -> T {

@@ -13,6 +13,7 @@
     reason = "test code, also where clippy does not see it"
 )]
 
+mod clocks;
 mod encrypted;
 mod half_moved;
 mod hostile;
@@ -47,6 +48,18 @@ async fn key_at(cluster: &Cluster, node: usize) -> String {
         let slot = cluster.slot(&format!("lock:{key}")).await;
         if cluster.owner(slot).await == node {
             return key;
+        }
+    }
+    unreachable!("each node has slots")
+}
+
+/// A hash tag of this node's locks.
+async fn tag_at(cluster: &Cluster, node: usize) -> String {
+    for number in 0.. {
+        let tag = format!("t{number}");
+        let slot = cluster.slot(&tag).await;
+        if cluster.owner(slot).await == node {
+            return tag;
         }
     }
     unreachable!("each node has slots")
