@@ -228,7 +228,7 @@ async fn a_plausible_forgery_is_not_believed(lab: Lab) {
         lab = Some(scene.nothing_came_of_it().await);
     }
 }
-on_labs!(a_plausible_forgery_is_not_believed: with_a_secret, nodes_with_a_secret, nodes_without_a_secret);
+on_labs!(a_plausible_forgery_is_not_believed: with_a_secret, nodes_with_a_secret, nodes_without_a_secret, cluster_with_a_secret);
 
 /// A grant that has ended by the time it is read once made its waiter give up its queue entry.
 async fn a_forged_grant_of_the_past_costs_nobody_its_place(lab: Lab) {

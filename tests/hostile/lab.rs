@@ -1,9 +1,10 @@
 //! Private servers with the user `eve`, who may read, listen and publish, and the pools that Eve
-//! attacks: of one server, or of three nodes of which a quorum decides.
+//! attacks: of one server, of three nodes of which a quorum decides, or of a cluster of three masters.
 
 use std::time::{Duration, Instant};
 
-use dlock_harness::{Monitor, RedisServer, until};
+use dlock_harness::server::Builder;
+use dlock_harness::{Cluster, Monitor, RedisServer, until};
 use dlock_runtime::{Config, LockGuard, LockPool, LockRequest, NodeStanding};
 use dlock_tests::patient;
 use redis::aio::MultiplexedConnection;
@@ -28,29 +29,48 @@ pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+fn server(password: Option<&str>) -> Builder {
+    let builder = RedisServer::builder();
+    match password {
+        Some(password) => builder.password(password),
+        None => builder,
+    }
+}
+
 pub(crate) struct Lab {
-    /// One, or the nodes of a quorum.
+    /// One, the nodes of a quorum, or the masters of a cluster.
     pub(crate) servers: Vec<RedisServer>,
+    /// The URL of the cluster, if it is one.
+    cluster: Option<String>,
 }
 
 /// Labs by name, for [`on_labs`].
 impl Lab {
     /// The pools share a secret: their password.
     pub(crate) async fn with_a_secret() -> Self {
-        Self::of(1, Some(PASSWORD)).await
+        Self::of(vec![server(Some(PASSWORD)).start()], None).await
     }
 
     /// The pools have no secret, so that a message proves nothing about its author.
     pub(crate) async fn without_a_secret() -> Self {
-        Self::of(1, None).await
+        Self::of(vec![server(None).start()], None).await
     }
 
     pub(crate) async fn nodes_with_a_secret() -> Self {
-        Self::of(3, Some(PASSWORD)).await
+        Self::nodes(Some(PASSWORD)).await
     }
 
     pub(crate) async fn nodes_without_a_secret() -> Self {
-        Self::of(3, None).await
+        Self::nodes(None).await
+    }
+
+    /// A message comes to all masters, wherever it is published.
+    pub(crate) async fn cluster_with_a_secret() -> Self {
+        Self::masters(Some(PASSWORD)).await
+    }
+
+    pub(crate) async fn cluster_without_a_secret() -> Self {
+        Self::masters(None).await
     }
 }
 
@@ -67,24 +87,25 @@ macro_rules! on_labs {
         }
     };
     ($attack:ident) => {
-        on_labs!($attack: with_a_secret, without_a_secret, nodes_with_a_secret, nodes_without_a_secret);
+        on_labs!($attack: with_a_secret, without_a_secret, nodes_with_a_secret, nodes_without_a_secret, cluster_with_a_secret, cluster_without_a_secret);
     };
 }
 pub(crate) use on_labs;
 
 impl Lab {
-    async fn of(number: usize, password: Option<&str>) -> Self {
-        let server = |_| {
-            let builder = RedisServer::builder();
-            let builder = match password {
-                Some(password) => builder.password(password),
-                None => builder,
-            };
-            builder.start()
-        };
-        let lab = Self {
-            servers: (0..number).map(server).collect(),
-        };
+    async fn nodes(password: Option<&str>) -> Self {
+        let servers = (0..3).map(|_| server(password).start());
+        Self::of(servers.collect(), None).await
+    }
+
+    async fn masters(password: Option<&str>) -> Self {
+        let cluster = Cluster::start_as(3, |_| server(password)).await;
+        let url = cluster.url();
+        Self::of(cluster.nodes, Some(url)).await
+    }
+
+    async fn of(servers: Vec<RedisServer>, cluster: Option<String>) -> Self {
+        let lab = Self { servers, cluster };
         let rights =
             "ACL SETUSER eve reset on >eve ~lock:* &* +@read +publish +psubscribe +info +time";
         for server in &lab.servers {
@@ -102,13 +123,27 @@ impl Lab {
     }
 
     pub(crate) fn is_of_nodes(&self) -> bool {
-        self.servers.len() > 1
+        self.servers.len() > 1 && self.cluster.is_none()
+    }
+
+    /// The server that has this lock; the first node, if each has.
+    async fn server_of(&self, key: &str) -> &RedisServer {
+        let [first, second, third] = &self.servers[..] else {
+            return &self.servers[0];
+        };
+        if self.cluster.is_none() {
+            return first;
+        }
+        let name = format!("lock:{key}");
+        let slot: u32 = first.ask(&["CLUSTER", "KEYSLOT", &name]).await;
+        [first, second, third][usize::try_from(slot * 3 / 16_384).unwrap()]
     }
 
     pub(crate) async fn pool(&self) -> LockPool {
         let urls = self.servers.iter().map(RedisServer::url);
-        let config = match &self.servers[..] {
-            [server] => patient(server.url()),
+        let config = match (&self.cluster, &self.servers[..]) {
+            (Some(url), _) => patient(url),
+            (None, [server]) => patient(server.url()),
             _ => Config::redlock(urls)
                 .connect_timeout(Duration::from_secs(10))
                 .command_timeout(Duration::from_secs(5))
@@ -135,13 +170,14 @@ impl Lab {
 
     /// The value at a key.
     pub(crate) async fn value(&self, key: &str) -> Option<String> {
-        self.servers[0].ask(&["GET", key]).await
+        let of = key.strip_prefix("lock:").unwrap_or(key);
+        self.server_of(of).await.ask(&["GET", key]).await
     }
 
     /// Who waits, in order, as the server knows it: the entries of its queue; the addresses that
     /// wait for the hint of the first node.
     pub(crate) async fn places(&self, key: &str) -> Vec<String> {
-        places_at(&self.servers[0], key).await
+        places_at(self.server_of(key).await, key).await
     }
 
     /// The last epoch that was drawn.
@@ -164,13 +200,17 @@ impl Lab {
 
     /// A task that waits for this request's lock and has its place in the queue; at each node, too.
     pub(crate) async fn queued(&self, key: &str, request: LockRequest) -> JoinHandle<LockGuard> {
+        let servers: Vec<&RedisServer> = match self.cluster {
+            Some(_) => vec![self.server_of(key).await],
+            None => self.servers.iter().collect(),
+        };
         let mut before = Vec::new();
-        for server in &self.servers {
+        for server in &servers {
             before.push(places_at(server, key).await.len());
         }
         let begun = Instant::now();
         let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
-        for (server, before) in self.servers.iter().zip(before) {
+        for (server, before) in servers.into_iter().zip(before) {
             until("it stands in the queue", CAP, async || {
                 places_at(server, key).await.len() == before + 1
                     || self.is_of_nodes() && asked_since(server, key, begun).await
@@ -239,12 +279,17 @@ async fn asked_since(node: &RedisServer, key: &str, begun: Instant) -> bool {
 pub(crate) async fn counter_at(server: &mut MultiplexedConnection) -> u64 {
     let mut keys = redis::cmd("KEYS");
     let keys: Vec<String> = keys.arg("lock:@fence*").query_async(server).await.unwrap();
-    if keys.is_empty() {
-        return 0;
+    let mut highest = 0;
+    for key in keys {
+        // One after the other: a cluster's are in different slots.
+        let counter: Option<u64> = redis::cmd("GET")
+            .arg(key)
+            .query_async(server)
+            .await
+            .unwrap();
+        highest = highest.max(counter.unwrap_or(0));
     }
-    let mut all = redis::cmd("MGET");
-    let all: Vec<Option<u64>> = all.arg(keys).query_async(server).await.unwrap();
-    all.into_iter().flatten().max().unwrap_or(0)
+    highest
 }
 
 /// The channel in an entry; empty if there is none.

@@ -1,7 +1,7 @@
 //! The attacker Eve may read every key of dlock, receive every channel and publish, but not write:
 //! the rights of a dashboard, or of a curious colleague. Whatever Eve publishes, no client believes
 //! it holds a lock that it does not hold, none loses a lock, nothing hangs and no memory grows. The
-//! locks are on one server, or on three nodes of which a quorum decides.
+//! locks are on one server, on three nodes of which a quorum decides, or spread over a cluster.
 //!
 //! * `eve`: what Eve sees; `forge`: the messages made from it, seeded (`DLOCK_TEST_SEED` repeats a
 //!   run).

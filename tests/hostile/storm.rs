@@ -87,6 +87,12 @@ async fn nothing_comes_of_forgeries_where_grants_are_authenticated() {
     storm(Lab::with_a_secret().await, seed()).await;
 }
 
+/// Messages that are published at one master about locks at another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_comes_of_forgeries_in_a_cluster() {
+    storm(Lab::cluster_with_a_secret().await, seed()).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_comes_of_forgeries_at_nodes() {
     storm(Lab::nodes_with_a_secret().await, seed()).await;
