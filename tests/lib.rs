@@ -78,6 +78,7 @@ pub struct Keys;
 
 pub mod overlaps;
 pub mod recorded;
+pub mod resource;
 pub mod served;
 
 /// Pseudo-random numbers, the same in every run (`SplitMix64`, Steele 2014).

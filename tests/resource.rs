@@ -1,5 +1,11 @@
 //! A resource that checks fences, and tasks that count on it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "test code, also where clippy does not see it"
+)]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,13 +16,13 @@ use dlock_runtime::{LockError, LockPool};
 const SLACK: Duration = Duration::from_secs(3);
 
 /// A number that is read and written with a fence; a fence lower than one it has seen is refused.
-#[derive(Default)]
-pub(crate) struct Resource {
+#[derive(Debug, Default)]
+pub struct Resource {
     state: Mutex<State>,
     ended: AtomicBool,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     newest: u64,
     value: u64,
@@ -46,29 +52,33 @@ impl Resource {
         state.accepted += 1;
     }
 
-    pub(crate) fn accepted(&self) -> u64 {
+    /// How many counts were written.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
         self.state.lock().unwrap().accepted
     }
 
-    pub(crate) fn stop(&self) {
+    /// Ends the tasks.
+    pub fn stop(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
 
     /// No count was lost; returns how much was refused.
-    pub(crate) fn check(&self) -> u64 {
+    #[must_use]
+    pub fn check(&self) -> u64 {
         let state = self.state.lock().unwrap();
         assert_eq!(state.value, state.accepted, "a count was lost");
         state.refused
     }
 
-    /// Counts under the lock until stopped. No call may last longer than its `wait` and one
+    /// Counts under this lock until stopped. No call may last longer than its `wait` and one
     /// `command_timeout`, whatever happens to the servers.
-    pub(crate) async fn count_under(self: Arc<Self>, pool: LockPool) {
+    pub async fn count_under(self: Arc<Self>, pool: LockPool, key: String) {
         let wait = Duration::from_secs(1);
         while !self.ended.load(Ordering::Relaxed) {
             let begun = Instant::now();
             let acquired = pool
-                .lock("count")
+                .lock(&*key)
                 .ttl(Duration::from_secs(2))
                 .wait(wait)
                 .acquire()

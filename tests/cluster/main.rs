@@ -5,7 +5,7 @@
 //! about those whose move lasts, `reshard` about many of them, `losses`
 //! about primaries that are killed or handed over, `mistakes` about wrong configurations, `incomplete`
 //! about runtimes without timers or I/O, `encrypted` about TLS, `hostile` about a node that lies
-//! (`liar`).
+//! (`liar`), `clocks` about clocks that differ, `partitions` about nodes that are heard by some.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +23,7 @@ mod losses;
 mod mistakes;
 mod moves;
 mod reshard;
+mod partitions;
 mod spread;
 
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //!
 //! `sentinel` is about finding the master, `hostile` about `fake` sentinels, `rights` about users,
 //! `encrypted` about TLS; `failover` and `runtimes` about locks while it moves, `soak` about many
-//! failovers in a row, with a `resource` that checks fences, and `slow` about none; `fences` about a new master that is
-//! behind, `replicas` about leases that count only once replicas have them.
+//! failovers in a row, and `slow` about none; `fences` about a new master that is behind, `replicas`
+//! about leases that count only once replicas have them.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,6 @@ mod fake;
 mod fences;
 mod hostile;
 mod replicas;
-mod resource;
 mod rights;
 mod runtimes;
 mod sentinel;

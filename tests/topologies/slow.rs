@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use dlock_harness::{Watched, until};
 use dlock_runtime::LockPool;
+use dlock_tests::resource::Resource;
 
 use crate::CAP;
-use crate::resource::Resource;
 
 /// Between two pauses.
 const BREATH: Duration = Duration::from_millis(100);
@@ -25,7 +25,8 @@ async fn goes_on_through_pauses(pause: Duration, pauses: usize) {
     let held = held.acquire().await.unwrap();
     let resource = Arc::new(Resource::default());
     let tasks = pools.iter().cycle().take(6);
-    let tasks = tasks.map(|pool| tokio::spawn(resource.clone().count_under(pool.clone())));
+    let tasks =
+        tasks.map(|pool| tokio::spawn(resource.clone().count_under(pool.clone(), "count".into())));
     let tasks: Vec<_> = tasks.collect();
     for _ in 0..pauses {
         let counted = resource.accepted();

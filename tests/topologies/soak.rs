@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, Watched, until};
 use dlock_runtime::{LockGuard, LockPool};
+use dlock_tests::resource::Resource;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use dlock_tests::memory;
 
 use crate::CAP;
-use crate::resource::Resource;
 
 const POOLS: usize = 3;
 const TASKS_OF_A_POOL: usize = 3;
@@ -62,7 +62,8 @@ impl Soak {
             pools.push(LockPool::connect(&*url).await.unwrap());
         }
         let tasks = pools.iter().cycle().take(POOLS * TASKS_OF_A_POOL);
-        let tasks = tasks.map(|pool| tokio::spawn(resource.clone().count_under(pool.clone())));
+        let tasks = tasks
+            .map(|pool| tokio::spawn(resource.clone().count_under(pool.clone(), "count".into())));
         let tasks = tasks.collect();
         let held = pools[0]
             .lock("held")

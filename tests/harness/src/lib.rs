@@ -9,6 +9,7 @@
 //! * [`clock`]: servers whose clocks are set.
 //! * [`sharded`]: a server that refuses commands with keys of several hash slots.
 //! * [`cluster`]: nodes of which each serves some hash slots, and slots that move.
+//! * [`wires`]: a node of a cluster that the others do not hear.
 //! * [`watched`]: a master with replicas and sentinels.
 //! * [`proxy`]: a wire that can go silent, lose one direction, or be cut inside the nth matching
 //!   request; [`resp`] finds the frames.
@@ -41,6 +42,7 @@ pub mod sharded;
 mod signal;
 pub mod wait;
 pub mod watched;
+pub mod wires;
 
 pub use certificates::{Authority, Identity};
 pub use child::Child;
@@ -52,3 +54,4 @@ pub use server::{Monitor, RedisServer};
 pub use sharded::Sharded;
 pub use wait::{until, until_blocking, until_ok};
 pub use watched::Watched;
+pub use wires::Wires;
