@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock_harness::{Cluster, until};
 use dlock_runtime::{LockError, LockPool, Wait};
+use dlock_tests::recorded;
 
 use crate::{CAP, config, key_at, pool};
 
@@ -34,6 +35,31 @@ async fn a_lock_goes_on_when_its_primary_is_killed() {
     let next = take(&two, &key).await;
     assert!(next.fence() > fence);
     next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_log_tells_of_other_masters_and_of_silence() {
+    recorded::record();
+    let cluster = Cluster::start_with_replicas(3, Duration::from_secs(1)).await;
+    let pool = pool(&cluster).await;
+    let request = pool.lock(key_at(&cluster, 0).await).ttl(TTL);
+    let held = request.renew_every(Duration::from_millis(100));
+    let held = held.acquire().await.unwrap();
+    cluster.replicated(0, 3).await;
+    let [went, came] = [0, 3].map(|node| format!(":{}", cluster.nodes[node].port()));
+    let told = |words: &[&str]| recorded::lines(words).len();
+    cluster.nodes[0].kill9();
+    until("other masters", CAP, async || {
+        told(&["INFO", "the cluster has other masters", &came, &went]) == 1
+    })
+    .await;
+    let silence = ["WARN", "no node of the cluster says who serves", &came];
+    let before = told(&silence); // while the replica was elected, perhaps
+    for node in &cluster.nodes[1..] {
+        node.kill9();
+    }
+    until("silence", CAP, async || told(&silence) == before + 1).await;
+    drop(held);
 }
 
 /// No call takes longer than its `wait` and one `command_timeout`.

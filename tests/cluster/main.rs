@@ -1,11 +1,11 @@
 //! A cluster: locks whose keys are on several nodes, slots that move while locks are held, renewed
 //! and waited for, and primaries that go away.
 //!
-//! `spread` is about many locks on many nodes, `moves` about slots that are moved by hand, `half_moved`
-//! about those whose move lasts, `reshard` about many of them, `losses`
-//! about primaries that are killed or handed over, `mistakes` about wrong configurations, `incomplete`
-//! about runtimes without timers or I/O, `encrypted` about TLS, `hostile` about a node that lies
-//! (`liar`), `clocks` about clocks that differ, `partitions` about nodes that are heard by some.
+//! `spread` is about many locks on many nodes, `moves` about slots that are moved by hand,
+//! `half_moved` about those whose move lasts, `reshard` about many of them, `losses` about primaries
+//! that are killed or handed over, `mistakes` about wrong configurations, `incomplete` about runtimes
+//! without timers or I/O, `encrypted` about TLS, `hostile` about a node that lies (`liar`), `clocks`
+//! about clocks that differ, `partitions` about nodes that are heard by some.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,8 +22,8 @@ mod liar;
 mod losses;
 mod mistakes;
 mod moves;
-mod reshard;
 mod partitions;
+mod reshard;
 mod spread;
 
 use std::time::Duration;

@@ -187,6 +187,18 @@ pub(crate) fn master_moved(from: &dyn Display, to: &dyn Display) {
     tracing::info!(%from, %to, "the sentinels name another master");
 }
 
+/// At most every 10 s.
+pub(crate) fn masters_changed(came: &str, went: &str) {
+    let (came, went) = (fit(came), fit(went));
+    tracing::info!(%came, %went, "the cluster has other masters");
+}
+
+/// At the first failure of an outage.
+pub(crate) fn cluster_is_silent(nodes: &str, why: &dyn Display) {
+    let nodes = fit(nodes);
+    tracing::warn!(%nodes, "no node of the cluster says who serves what; locks of the nodes that answer go on: {why}");
+}
+
 /// Once for each sentinel and pool.
 pub(crate) fn sentinel_not_heard(sentinel: &dyn Display, why: &dyn Display) {
     tracing::warn!(

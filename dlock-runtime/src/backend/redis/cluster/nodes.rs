@@ -18,6 +18,7 @@ use crate::backend::command_error::{self, CommandError};
 use crate::backend::redis::redirects::{OfCluster, Redirects};
 use crate::backend::redis::supervisor::Supervisor;
 use crate::backend::{Answer, Link, Listener};
+use crate::observe;
 use crate::policy::slot_map::{Asked, SlotMap};
 use crate::values::config::{ClusterAddress, Endpoint, Host, RedisAddress, Settings};
 use crate::values::error::Reason;
@@ -32,6 +33,9 @@ const BETWEEN_NEWS: Duration = Duration::from_millis(100);
 /// So many rounds in a row may say something older than what is known; then it counts: a cluster may
 /// have been made anew.
 const OLDER_ROUNDS: u32 = 3;
+
+/// How often the log is told at most that there are other masters.
+const TOLD_AT_MOST_EVERY: Duration = Duration::from_secs(10);
 
 /// So many nodes that serve nothing are kept beside the others. A slot moves to one of them; a node
 /// that lies can name any number, also while nobody says who serves what.
@@ -66,8 +70,37 @@ pub(super) struct State {
     /// The epoch of the map, and how many rounds in a row have said something older.
     epoch: u64,
     older: u32,
+    told: Told,
     /// How often the nodes have been asked, so that not the same ones are each time.
     asked: usize,
+}
+
+/// The masters that the log knows of, and since when.
+#[derive(Debug, Default)]
+struct Told {
+    masters: BTreeSet<Host>,
+    at: Option<Instant>,
+}
+
+impl Told {
+    /// Those that came and went since, if the log has to be told: not the first, and not many times a
+    /// minute, whatever a node says.
+    fn news(&mut self, serving: &BTreeSet<Host>) -> Option<[String; 2]> {
+        let is_soon = self.at.is_some_and(|at| at.elapsed() < TOLD_AT_MOST_EVERY);
+        if is_soon || self.masters == *serving {
+            return None;
+        }
+        let before = std::mem::replace(&mut self.masters, serving.clone());
+        let is_first = before.is_empty();
+        self.at = (!is_first).then(Instant::now);
+        let hosts = |all: Vec<&Host>| all.into_iter().map(Host::to_string).collect::<Vec<_>>();
+        let [came, went] = [
+            hosts(serving.difference(&before).collect()),
+            hosts(before.difference(serving).collect()),
+        ]
+        .map(|hosts| hosts.join(", "));
+        (!is_first).then_some([came, went])
+    }
 }
 
 impl State {
@@ -198,6 +231,12 @@ impl Nodes {
         }
     }
 
+    /// The nodes that the configuration names, as text.
+    fn seeds(&self) -> String {
+        let seeds: Vec<String> = self.seeds.iter().map(Host::to_string).collect();
+        seeds.join(",")
+    }
+
     fn rounds(&self) -> MutexGuard<'_, Rounds> {
         self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,7 +257,11 @@ impl Nodes {
         let until = Instant::now() + self.settings.connect_timeout;
         let said = questions::who_serves_what(&addresses, until).await;
         let said = said.map(|said| self.learn(said, asked));
-        self.rounds().ended(said);
+        let failed = said.as_ref().err().cloned();
+        let is_first = self.rounds().ended(said);
+        if let Some(error) = failed.filter(|_| is_first) {
+            observe::cluster_is_silent(&self.seeds(), &error);
+        }
         self.round_ended.notify_waiters();
     }
 
@@ -239,7 +282,11 @@ impl Nodes {
         let idle = used.keys().filter(|host| !serving.contains(host));
         state.unused = idle.cloned().collect();
         state.nodes = used;
+        let news = state.told.news(&serving);
         drop(state);
+        if let Some([came, went]) = news {
+            observe::masters_changed(&came, &went);
+        }
         drop(gone); // not under the lock: it closes connections
         is_new
     }

@@ -59,14 +59,21 @@ impl Rounds {
         Next::Ask
     }
 
-    /// A round has ended; whether it said something new.
-    pub(super) fn ended(&mut self, said: Result<bool, CommandError>) {
+    /// A round has ended; whether it said something new. Returns whether it is the first that failed
+    /// since one did not.
+    pub(super) fn ended(&mut self, said: Result<bool, CommandError>) -> bool {
+        let has_failed = self
+            .ended
+            .as_ref()
+            .is_some_and(|(_, error)| error.is_some());
+        let is_first = said.is_err() && !has_failed;
         self.pause = match said {
             Ok(true) => PAUSE,
             _ => (self.pause * 2).min(LONGEST_PAUSE),
         };
         self.began = None;
         self.ended = Some((Instant::now(), said.err()));
+        is_first
     }
 }
 
@@ -86,12 +93,12 @@ mod tests {
         assert!(matches!(rounds.next(called, AT_MOST), Next::Ask));
         assert!(matches!(rounds.next(called, AT_MOST), Next::Wait));
         advance(Duration::from_millis(5)).await;
-        rounds.ended(Ok(true));
+        assert!(!rounds.ended(Ok(true)));
         assert!(matches!(rounds.next(called, AT_MOST), Next::Known(Ok(()))));
         advance(PAUSE).await;
         assert!(matches!(rounds.next(Instant::now(), AT_MOST), Next::Ask));
-        let silent = CommandError::Unsent(Reason::new("silent"));
-        rounds.ended(Err(silent));
+        let silent = || Err(CommandError::Unsent(Reason::new("silent")));
+        assert!(rounds.ended(silent()) && !rounds.ended(silent()));
         assert!(matches!(rounds.next(called, AT_MOST), Next::Known(Err(_))));
     }
 
