@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{Cluster, RedisServer, until, wait};
 use dlock_runtime::{Config, LockError, LockPool};
+use dlock_tests::of_kind;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Barrier;
@@ -423,6 +424,57 @@ async fn what_is_held_is_given_back_by_a_pool_that_is_lied_to() {
         lying.store(true, Ordering::SeqCst);
     };
     tokio::join!(join_all(checks), begins);
+}
+
+/// What a foreign program writes at a lock's key, or its queue's (`{q}`).
+const PLANTED: [&str; 7] = [
+    "SET {k} garbage",
+    "SET {k} 1|x|\u{1b}[31m|||||| PX 60000",
+    "HSET {k} field value",
+    "LPUSH {k} value",
+    "ZADD {k} 1 1|#|rw",
+    "ZADD {k} 9e15 \u{202e}",
+    "SET {q} garbage",
+];
+
+/// At each node: that lock is refused or busy, and all others go on.
+#[tokio::test]
+async fn what_is_planted_at_a_key_harms_that_lock_only() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool(&cluster).await;
+    let mut checks = Vec::new();
+    for (node, server) in cluster.nodes.iter().enumerate() {
+        let tag = tag_at(&cluster, node).await;
+        for (nth, planted) in PLANTED.iter().enumerate() {
+            let (pool, tag) = (&pool, tag.clone());
+            checks.push(async move {
+                let key = format!("{{{tag}}}:{nth}");
+                let names = [format!("lock:{key}"), format!("lock:@w#{key}")];
+                let words = planted.replace("{k}", &names[0]).replace("{q}", &names[1]);
+                server.cmd(&words.split(' ').collect::<Vec<_>>()).await;
+                let mut refused = 0;
+                for kind in ["x", "r", "p:1/2", "o:a"] {
+                    let request = of_kind(pool.lock(&*key), kind).wait(WAIT);
+                    let taken = in_time(planted, WAIT + 10 * TIMEOUT, request.acquire()).await;
+                    match taken {
+                        Ok(guard) => drop(guard.release().await.unwrap()),
+                        Err(error) => {
+                            refused += 1;
+                            let said = format!("{error} {error:?}");
+                            assert!(!said.contains(['\u{1b}', '\u{202e}']), "{said:?}");
+                        }
+                    }
+                    let beside = pool.lock(format!("{key}:beside")).wait(CAP);
+                    beside.acquire().await.unwrap().release().await.unwrap();
+                }
+                assert!(refused > 0, "{planted}: it was not looked at");
+                server.cmd(&["DEL", &names[0], &names[1]]).await;
+                let freed = pool.lock(&*key).wait(CAP).acquire().await.unwrap();
+                freed.release().await.unwrap();
+            });
+        }
+    }
+    join_all(checks).await;
 }
 
 /// A liar under a thousand names sends everybody from one to the next, while it says who serves what
