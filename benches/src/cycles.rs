@@ -119,24 +119,27 @@ fn cycles(lab: &Lab, wanted: usize) -> usize {
 /// Contenders that are measured side by side; the first is raw.
 pub(crate) struct Field {
     pub(crate) contenders: Vec<Contender>,
-    /// A column that divides each contender's time by another's than raw's: its head, and the
-    /// index of that other.
-    pub(crate) beside: (&'static str, fn(usize) -> usize),
+    /// Columns that divide each contender's time and its servers' CPU time by another's than raw's:
+    /// their heads, and the index of that other.
+    pub(crate) beside: ([&'static str; 2], fn(usize) -> usize),
 }
 
 impl Field {
     fn head(&self) -> Vec<&'static str> {
+        let [time, server] = self.beside.0;
         vec![
             "tasks",
             "contender",
             "time / raw",
-            self.beside.0,
+            time,
             "time of a cycle, µs",
             "client CPU, µs",
             "client CPU / raw",
             "server CPU, µs",
             "server CPU / raw",
+            server,
             "commands",
+            "reads",
         ]
     }
 }
@@ -166,7 +169,7 @@ async fn field(lab: &Lab) -> Result<Field, Failure> {
     }
     Ok(Field {
         contenders,
-        beside: ("time / rslock", |_| PEER),
+        beside: (["time / rslock", "server CPU / rslock"], |_| PEER),
     })
 }
 
@@ -189,11 +192,17 @@ struct Measured<'a> {
     lanes: Vec<Lane<'a>>,
 }
 
+/// Figures of a contender, one for each round.
+type Figures<'a> = for<'lane> fn(&'lane Lane<'a>) -> &'lane Vec<f64>;
+
 /// The measurements of one contender.
 struct Lane<'a> {
     contender: &'a Contender,
+    control: Control,
     /// The time of a cycle in µs, for each round.
     times: Vec<f64>,
+    /// The servers' CPU time of a cycle in µs, for each round.
+    cpus: Vec<f64>,
     client: Duration,
     server: Work,
     /// The time of all blocks.
@@ -210,19 +219,22 @@ impl<'a> Measured<'a> {
         rounds: Rounds,
         mut progress: Progress,
     ) -> Result<Self, Failure> {
-        let mut control = lab.control().await?;
         // Warms up connections, scripts and memory before the first round.
         for contender in &field.contenders {
             contender.run(block).await?;
         }
-        let mut lanes: Vec<Lane<'_>> = field.contenders.iter().map(Lane::new).collect();
+        let mut lanes = Vec::new();
+        for contender in &field.contenders {
+            let control = lab.control_of(&contender.servers).await?;
+            lanes.push(Lane::new(contender, control));
+        }
         let begun = Instant::now();
         let mut round = 0;
         while rounds.another(round, begun) {
             progress.tell(&format!("round {} of {}", round + 1, rounds.most));
             for place in order(lanes.len(), round) {
                 if let Some(lane) = lanes.get_mut(place) {
-                    lane.run(lab, block, &mut control).await?;
+                    lane.run(lab, block).await?;
                 }
             }
             round += 1;
@@ -269,14 +281,14 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// Each contender's times divided by those of one of them.
-    fn ratios(&self, base: usize) -> Vec<Option<Quartiles>> {
-        let times = self.lanes.iter().map(|lane| lane.times.clone());
-        ratios(&times.collect::<Vec<_>>(), base)
+    /// Each contender's figures divided by those of one of them.
+    fn ratios(&self, figures: Figures<'a>, base: usize) -> Vec<Option<Quartiles>> {
+        let figures = self.lanes.iter().map(|lane| figures(lane).clone());
+        ratios(&figures.collect::<Vec<_>>(), base)
     }
 
     fn medians(&self) -> Vec<Option<f64>> {
-        let ratios = self.ratios(RAW).into_iter();
+        let ratios = self.ratios(|lane| &lane.times, RAW).into_iter();
         ratios.map(|ratio| Some(ratio?.median)).collect()
     }
 
@@ -301,21 +313,25 @@ impl<'a> Measured<'a> {
 
     fn rows(&self) -> Vec<Vec<String>> {
         let (_, base) = self.field.beside;
-        let rows = self.lanes.iter().enumerate().zip(self.ratios(RAW));
+        let to_raw = self.ratios(|lane| &lane.times, RAW);
+        let rows = self.lanes.iter().enumerate().zip(to_raw);
         rows.map(|((place, lane), raw)| {
-            let beside = self.ratios(base(place)).get(place).copied().flatten();
+            let beside =
+                |figures: Figures<'a>| self.ratios(figures, base(place)).get(place).copied()?;
             let calls = lane.server.calls(lane.contender.sends);
             vec![
                 self.block.tasks.to_string(),
                 lane.contender.name.to_owned(),
                 spread(raw, 2),
-                spread(beside, 2),
+                spread(beside(|lane| &lane.times), 2),
                 spread(Quartiles::of(lane.times.clone()), 1),
                 number(Some(self.a_cycle(micros(lane.client))), 1),
                 number(self.to_raw(lane, Lane::client), 2),
                 number(Some(self.a_cycle(micros(lane.server()))), 1),
                 number(self.to_raw(lane, Lane::server), 2),
+                spread(beside(|lane| &lane.cpus), 2),
                 number(Some(self.a_cycle(count(calls))), 2),
+                number(Some(self.a_cycle(count(lane.server.reads))), 2),
             ]
         })
         .collect()
@@ -323,10 +339,12 @@ impl<'a> Measured<'a> {
 }
 
 impl<'a> Lane<'a> {
-    fn new(contender: &'a Contender) -> Self {
+    fn new(contender: &'a Contender, control: Control) -> Self {
         Self {
             contender,
+            control,
             times: Vec::new(),
+            cpus: Vec::new(),
             client: Duration::ZERO,
             server: Work::default(),
             wall: Duration::ZERO,
@@ -342,16 +360,17 @@ impl<'a> Lane<'a> {
         self.server.cpu
     }
 
-    async fn run(&mut self, lab: &Lab, block: Block, control: &mut Control) -> Result<(), Failure> {
+    async fn run(&mut self, lab: &Lab, block: Block) -> Result<(), Failure> {
         let wire = || lab.wire().map_or(Ok(Duration::ZERO), Wire::cpu);
         let before = wire()?;
-        let (took, work) = self.contender.run_at(block, control).await?;
+        let (took, work) = self.contender.run_at(block, &mut self.control).await?;
         self.wire += wire()?.saturating_sub(before);
         self.wall += took.wall;
         let each = took.each.into_iter().map(micros).collect();
         let middle = Quartiles::of(each).map(|cycles| cycles.median);
         let mean = micros(took.wall) / real(block.count());
         self.times.push(middle.unwrap_or(mean));
+        self.cpus.push(micros(work.cpu) / real(block.count()));
         self.client += took.cpu;
         self.server.add(&work);
         Ok(())

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use dlock_harness::{Authority, RedisServer};
+use dlock_harness::{Authority, Cluster, RedisServer};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -74,6 +74,15 @@ impl Lab {
         Self::start(self.scale, self.pins)
     }
 
+    /// A cluster of this many masters, all on the server's core.
+    pub(crate) async fn cluster(&self, masters: usize) -> Result<Cluster, Failure> {
+        let cluster = Cluster::start(masters).await;
+        for node in &cluster.nodes {
+            self.pins.server(node.pid())?;
+        }
+        Ok(cluster)
+    }
+
     /// The address for the contenders.
     pub(crate) fn url(&self) -> String {
         let far = self.wire.as_ref().map(Wire::url);
@@ -102,7 +111,19 @@ impl Lab {
 
     /// A connection for what is not measured; it bypasses the wire.
     pub(crate) async fn control(&self) -> Result<Control, Failure> {
-        Ok(Control(connect(&self.server.url()).await?))
+        self.control_of(&[]).await
+    }
+
+    /// The same to these servers; to the lab's own, if there are none.
+    pub(crate) async fn control_of(&self, servers: &[String]) -> Result<Control, Failure> {
+        let own = self.server.url();
+        let (first, others) = servers.split_first().unwrap_or((&own, &[]));
+        let first = connect(first).await?;
+        let mut rest = Vec::new();
+        for server in others {
+            rest.push(connect(server).await?);
+        }
+        Ok(Control(first, rest))
     }
 }
 
@@ -149,15 +170,20 @@ fn patient() -> AsyncConnectionConfig {
 /// µs since 1970: the year 2255.
 const FOR_EVER: u64 = 9_000_000_000_000_000;
 
-pub(crate) struct Control(MultiplexedConnection);
+/// The first of the servers, which is asked and told everything, and the others, which are only
+/// read.
+pub(crate) struct Control(MultiplexedConnection, Vec<MultiplexedConnection>);
 
 impl Control {
-    /// What the server has done so far.
+    /// What all servers have done so far.
     pub(crate) async fn reading(&mut self) -> Result<Reading, Failure> {
+        let mut ask = redis::pipe(); // by one write, so that it is one read
+        for section in ["cpu", "commandstats", "stats"] {
+            ask.cmd("INFO").arg(section);
+        }
         let mut info = String::new();
-        for section in ["cpu", "commandstats"] {
-            let mut ask = redis::cmd("INFO");
-            info += &ask.arg(section).query_async::<String>(&mut self.0).await?;
+        for server in std::iter::once(&mut self.0).chain(&mut self.1) {
+            info += &ask.query_async::<Vec<String>>(server).await?.concat();
         }
         Reading::parse(&info)
     }

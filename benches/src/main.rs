@@ -6,12 +6,13 @@
 //! else the machine does. Each program starts a `redis-server` of its own. Read `plan` first (what
 //! is run), then `contenders` (what is compared), `rounds` (how), and the programs: `cycles` (W1,
 //! W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`,
-//! `hostile`, `instructions`, `network` (W1 to W4 behind a `wire`), `tls`, `slots` and `quorum` (W1
-//! and W2).
+//! `hostile`, `instructions`, `network` (W1 to W4 behind a `wire`), `tls`, `slots`, `cluster` and
+//! `quorum` (W1 and W2).
 //! `part` is another process of this program.
 
 mod bounds;
 mod chapter;
+mod cluster;
 mod contenders;
 mod contention;
 mod cycles;
@@ -157,6 +158,7 @@ fn chapters_of(
             Program::Network => return network::chapters(&lab, plan.each_way).await,
             Program::Tls => return tls::chapters(&lab).await,
             Program::Slots => slots::chapter(&lab).await,
+            Program::Cluster => return cluster::chapters(&lab).await,
             Program::Quorum => return quorum::chapters(&lab, plan.each_way).await,
             Program::Instructions => instructions::chapter(&lab).await,
         };

@@ -62,7 +62,10 @@ async fn chapter(lab: &Lab, others: &[Lab; 2], sizes: &[usize]) -> Result<Chapte
             ),
             Contender::new("dlock, three servers", ours::SENDS, Confirmed(three)),
         ],
-        beside: ("time / dlock, one server", |_| 1),
+        beside: (
+            ["time / dlock, one server", "server CPU / dlock, one server"],
+            |_| 1,
+        ),
     };
     let title = lab.title("A lock of three servers: acquire and release, tasks with a key each");
     cycles::sizes(lab, &field, ["quorum", &title], sizes).await

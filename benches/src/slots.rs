@@ -29,7 +29,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
                 Confirmed(per_slot),
             ),
         ],
-        beside: ("time / dlock", |_| 1),
+        beside: (["time / dlock", "server CPU / dlock"], |_| 1),
     };
     let title = "A counter per slot: acquire and release, tasks with a key each";
     cycles::sizes(lab, &field, ["slots", title], &[1, 16, 64, 256]).await

@@ -62,7 +62,10 @@ async fn locks(lab: &Lab) -> Result<Chapter, Failure> {
             Contender::new(c, ours::SENDS, own),
             Contender::new(d, ours::SENDS, own_secure),
         ],
-        beside: ("time / without TLS", |place| place - place % 2),
+        beside: (
+            ["time / without TLS", "server CPU / without TLS"],
+            |place| place - place % 2,
+        ),
     };
     let title = "TLS: acquire and release, tasks with a key each";
     cycles::sizes(lab, &field, ["TLS", title], &[1, 16, 64, 256]).await

@@ -105,7 +105,7 @@ fn help_names_the_arguments_and_the_programs() {
         "{told}"
     );
     assert!(
-        told.contains("w7, growth, hostile, bounds, network, tls, slots, quorum, instructions"),
+        told.contains("w7, growth, hostile, bounds, network, tls, slots, cluster, quorum"),
         "{told}"
     );
 }

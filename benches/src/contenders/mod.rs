@@ -37,6 +37,8 @@ pub(crate) struct Contender {
     pub(crate) name: &'static str,
     /// The commands that its client sends, named as in INFO.
     pub(crate) sends: &'static [&'static str],
+    /// The URL of each of its servers; none: the lab's server.
+    pub(crate) servers: Vec<String>,
     run: Box<dyn Fn(Block) -> BoxFuture<'static, Result<Took, Failure>>>,
 }
 
@@ -71,7 +73,17 @@ impl Contender {
         cycle: C,
     ) -> Self {
         let run = Box::new(move |block| run(cycle.clone(), block).boxed());
-        Self { name, sends, run }
+        Self {
+            name,
+            sends,
+            servers: Vec::new(),
+            run,
+        }
+    }
+
+    /// The same at other servers than the lab's.
+    pub(crate) fn at(self, servers: Vec<String>) -> Self {
+        Self { servers, ..self }
     }
 
     pub(crate) async fn run(&self, block: Block) -> Result<Took, Failure> {
@@ -79,7 +91,7 @@ impl Contender {
         (self.run)(block).await.map_err(failed)
     }
 
-    /// Runs a block, and reads what the server did meanwhile.
+    /// Runs a block, and reads what its servers did meanwhile.
     pub(crate) async fn run_at(
         &self,
         block: Block,

@@ -33,8 +33,21 @@ pub(crate) struct Confirmed(pub(crate) LockPool);
 #[derive(Clone)]
 pub(crate) struct Background(pub(crate) LockPool);
 
+/// The same, each key at one of these pools.
+#[derive(Clone)]
+pub(crate) struct Spread(pub(crate) Vec<LockPool>);
+
+/// The same with keys that share these hash tags.
+#[derive(Clone)]
+pub(crate) struct Tagged(pub(crate) LockPool, pub(crate) &'static [&'static str]);
+
 #[distributed_lock(key = "own:<key>", ttl = "10s", renew, pool = pool)]
 async fn confirmed(pool: &LockPool, key: usize) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "{<tag>}:<key>", ttl = "10s", renew, pool = pool)]
+async fn tagged(pool: &LockPool, tag: &str, key: usize) -> Result<(), LockError> {
     Ok(())
 }
 
@@ -46,6 +59,21 @@ async fn background(pool: &LockPool, key: usize) -> Result<(), LockError> {
 impl Cycle for Confirmed {
     async fn cycle(&mut self, key: usize) -> Result<(), Failure> {
         Ok(confirmed(&self.0, key).await?)
+    }
+}
+
+impl Cycle for Spread {
+    async fn cycle(&mut self, key: usize) -> Result<(), Failure> {
+        let pool = self.0.get(key % self.0.len().max(1));
+        Ok(confirmed(pool.ok_or("a key needs a pool")?, key).await?)
+    }
+}
+
+impl Cycle for Tagged {
+    async fn cycle(&mut self, key: usize) -> Result<(), Failure> {
+        let Self(pool, tags) = self;
+        let tag = tags.get(key % tags.len().max(1)).copied();
+        Ok(tagged(pool, tag.ok_or("a key needs a tag")?, key).await?)
     }
 }
 

@@ -25,12 +25,13 @@ pub(crate) enum Program {
     Network,
     Tls,
     Slots,
+    Cluster,
     Quorum,
     Instructions,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 15] = [
+    const ALL: [(&'static str, Self); 16] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
@@ -44,6 +45,7 @@ impl Program {
         ("network", Self::Network),
         ("tls", Self::Tls),
         ("slots", Self::Slots),
+        ("cluster", Self::Cluster),
         ("quorum", Self::Quorum),
         ("instructions", Self::Instructions),
     ];

@@ -1,5 +1,5 @@
-//! What a server reports about its own work: CPU time, and calls of each command. The rest of the
-//! machine's work hardly affects either.
+//! What servers report about their own work: CPU time, calls of each command, and reads from
+//! sockets. The rest of the machine's work hardly affects the first two.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use crate::Failure;
 pub(crate) struct Reading {
     cpu: Duration,
     calls: HashMap<String, u64>,
+    reads: u64,
 }
 
 /// The work between two readings.
@@ -18,25 +19,40 @@ pub(crate) struct Reading {
 pub(crate) struct Work {
     pub(crate) cpu: Duration,
     calls: HashMap<String, u64>,
+    /// How often a server read from a socket: once for each of its wake-ups, if it has one busy
+    /// client. 0 if the servers do not count it.
+    pub(crate) reads: u64,
 }
 
 impl Reading {
-    /// Parses `INFO cpu` followed by `INFO commandstats`.
+    /// Parses `INFO` with the sections cpu, commandstats and stats, of one server or of several, one
+    /// behind the other, whose work is added up.
     pub(crate) fn parse(info: &str) -> Result<Self, Failure> {
-        let seconds = |name: &str| -> Result<f64, Failure> {
-            let line = info.lines().find_map(|line| line.strip_prefix(name));
-            let text = line.ok_or_else(|| format!("INFO has no `{name}`"))?;
-            Ok(text.trim().parse()?)
+        let of = |name: &'static str| info.lines().filter_map(move |it| it.strip_prefix(name));
+        let seconds = |name: &'static str| -> Result<f64, Failure> {
+            let each = of(name).map(|text| text.trim().parse::<f64>());
+            let each = each.collect::<Result<Vec<_>, _>>()?;
+            if each.is_empty() {
+                return Err(format!("INFO has no `{name}`").into());
+            }
+            Ok(each.iter().sum())
         };
         let cpu = seconds("used_cpu_sys:")? + seconds("used_cpu_user:")?;
-        let calls = info.lines().filter_map(|line| {
-            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            let count = rest.split(',').next()?.parse().ok()?;
-            Some((name.to_owned(), count))
-        });
+        let mut calls = HashMap::new();
+        for line in of("cmdstat_") {
+            let counted = line.split_once(":calls=").and_then(|(name, rest)| {
+                let count: u64 = rest.split(',').next()?.parse().ok()?;
+                Some((name.to_owned(), count))
+            });
+            if let Some((name, count)) = counted {
+                *calls.entry(name).or_default() += count;
+            }
+        }
+        let reads = of("total_reads_processed:").filter_map(|text| text.trim().parse::<u64>().ok());
         Ok(Self {
             cpu: Duration::from_secs_f64(cpu),
-            calls: calls.collect(),
+            calls,
+            reads: reads.sum(),
         })
     }
 
@@ -48,6 +64,7 @@ impl Reading {
         Work {
             cpu: self.cpu.saturating_sub(before.cpu),
             calls: calls.collect(),
+            reads: self.reads.saturating_sub(before.reads),
         }
     }
 }
@@ -61,6 +78,7 @@ impl Work {
 
     pub(crate) fn add(&mut self, more: &Self) {
         self.cpu += more.cpu;
+        self.reads += more.reads;
         for (name, count) in &more.calls {
             *self.calls.entry(name.clone()).or_default() += count;
         }

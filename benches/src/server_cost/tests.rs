@@ -24,6 +24,16 @@ fn what_it_did_between_two_readings() {
 }
 
 #[test]
+fn of_several_servers_all_is_added_up() {
+    let [first, second] = ["total_reads_processed:7\r\n", "total_reads_processed:5\r\n"];
+    let before = [BEFORE, first, BEFORE, second].concat();
+    let after = [AFTER, "total_reads_processed:9\r\n", BEFORE, second].concat();
+    let work = reading(&after).since(&reading(&before));
+    assert!(work.cpu.abs_diff(Duration::from_millis(250)) < Duration::from_micros(1));
+    assert_eq!((work.calls(&["set"]), work.reads), (3, 2));
+}
+
+#[test]
 fn work_adds_up() {
     let work = reading(AFTER).since(&reading(BEFORE));
     let mut all = work.clone();
