@@ -191,7 +191,7 @@ async fn nobody_overlaps_while_a_slot_is_moving_and_callers_go_away() {
     let hold = {
         let (inside, highest, done) = (inside.clone(), highest.clone(), done.clone());
         async move |pool: LockPool| {
-            let request = lock(&pool, "{k}", "x").ttl(Duration::from_secs(2));
+            let request = lock(&pool, "{k}", "x");
             let guard = request.wait(Wait::Forever).acquire().await.unwrap();
             {
                 let mut highest = highest.lock().unwrap();
