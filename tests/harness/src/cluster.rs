@@ -45,6 +45,15 @@ impl Cluster {
     /// Each master has a replica, which takes its place when it has been away for `down_after`.
     pub async fn start_with_replicas(masters: usize, down_after: Duration) -> Self {
         let node = |_| RedisServer::builder();
+        Self::start_with_replicas_as(masters, down_after, node).await
+    }
+
+    /// The same, each started in this way.
+    pub async fn start_with_replicas_as(
+        masters: usize,
+        down_after: Duration,
+        node: impl Fn(usize) -> Builder,
+    ) -> Self {
         Self::with(masters, masters, 0, down_after, node).await
     }
 

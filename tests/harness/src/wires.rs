@@ -50,6 +50,8 @@ impl Wires {
         RedisServer::builder()
             .args(["--bind-source-addr", &from.to_string()])
             .args(["--cluster-announce-ip", "127.0.0.1"])
+            // Which takes 127.0.0.11 for a stranger; a server listens on 127.0.0.1 only.
+            .args(["--protected-mode", "no"])
     }
 
     /// Puts the relays before the nodes, and returns once all nodes use them.
