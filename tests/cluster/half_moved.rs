@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Cluster, until};
-use dlock_runtime::{Config, Fence, LockPool, LockRequest, Wait};
+use dlock_runtime::{Batch, Config, Fence, LockError, LockPool, LockRequest, Wait};
 
 use dlock_tests::served::{documented_cluster_rules, documented_user};
 use dlock_tests::{KINDS, of_kind};
@@ -126,42 +126,92 @@ async fn what_locks_do_besides_they_do_while_their_slot_is_moving() {
     only_counters_are_left(&cluster).await;
 }
 
-/// It stands in the queue when the slot begins to move.
-#[tokio::test]
+/// They stand in the queues when the slot begins to move: before its first key has moved, and later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_already_gets_the_lock_while_its_slot_is_moving() {
     let cluster = Cluster::start(3).await;
     let pools = [pool(&cluster).await, pool(&cluster).await];
     let held = lock(&pools[0], "{k}:held", "x").acquire().await.unwrap();
-    let mut first = Some(lock(&pools[0], "{k}", "x").acquire().await.unwrap());
-    let request = lock(&pools[1], "{k}", "x");
-    let mut next = Some(tokio::spawn(
-        async move { request.acquire().await.unwrap() },
-    ));
-    until("it waits", CAP, async || {
-        pools[1].status().unwrap().waiting == 1
-    })
-    .await;
+    let mut all = Vec::new();
+    for (number, (kind, against)) in KINDS.into_iter().chain(KINDS).enumerate() {
+        let key = format!("{{k}}:{number}");
+        let first = lock(&pools[0], &key, kind).acquire().await.unwrap();
+        let request = lock(&pools[1], &key, against);
+        let next = tokio::spawn(async move { request.acquire().await.unwrap() });
+        until("it waits", CAP, async || {
+            pools[1].status().unwrap().waiting == number + 1
+        })
+        .await;
+        all.push((first, next));
+    }
     let (slot, to) = elsewhere(&cluster).await;
     let mut steps = 0;
     cluster
         .migrate(slot, to, async || {
             steps += 1;
-            if steps < 2 {
-                return; // some of its keys are at the target
+            for _ in 0..if steps == 1 { KINDS.len() } else { 1 } {
+                let Some((first, next)) = all.pop() else {
+                    return;
+                };
+                let fence = first.fence();
+                first.release().await.unwrap();
+                let next = tokio::time::timeout(CAP, next).await.unwrap().unwrap();
+                assert!(next.fence() > fence);
+                next.release().await.unwrap();
             }
-            let (Some(first), Some(next)) = (first.take(), next.take()) else {
-                return;
-            };
-            let fence = first.fence();
-            first.release().await.unwrap();
-            let next = tokio::time::timeout(CAP, next).await.unwrap().unwrap();
-            assert!(next.fence() > fence);
-            next.release().await.unwrap();
         })
         .await;
-    assert!(next.is_none());
+    assert!(all.is_empty());
     held.release().await.unwrap();
     only_counters_are_left(&cluster).await;
+}
+
+/// All or none, also where its keys are still at the first node.
+#[tokio::test]
+async fn a_guarded_write_waits_for_the_end_of_the_move() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool(&cluster).await;
+    let held = lock(&pool, "{k}", "x").acquire().await.unwrap();
+    let write = async |value: &str| {
+        let batch = Batch::new().del("{k}:data").set("{k}:data", value);
+        held.write(&batch).await
+    };
+    write("before").await.unwrap();
+    let (slot, to) = elsewhere(&cluster).await;
+    let mut steps = 0;
+    cluster
+        .migrate(slot, to, async || {
+            steps += 1;
+            write("during").await.unwrap_err();
+        })
+        .await;
+    assert!(steps >= 3, "{steps} steps");
+    let data: String = cluster.nodes[to].ask(&["GET", "{k}:data"]).await;
+    assert_eq!(data, "before");
+    write("after").await.unwrap();
+    held.release().await.unwrap();
+}
+
+/// What to do about it stands in the error.
+#[tokio::test]
+async fn without_the_right_to_be_sent_on_the_error_names_it() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool_of_user(&cluster).await;
+    let held = lock(&pool, "{k}:held", "x").acquire().await.unwrap();
+    for node in &cluster.nodes {
+        node.cmd(&["ACL", "SETUSER", "dlock", "-asking"]).await;
+    }
+    let (slot, to) = elsewhere(&cluster).await;
+    cluster
+        .migrate(slot, to, async || {
+            let free = pool.lock("{k}").try_acquire().await;
+            let Err(LockError::Refused { source, .. }) = free else {
+                panic!("{free:?}");
+            };
+            assert!(source.to_string().contains("asking"), "{source}");
+        })
+        .await;
+    held.release().await.unwrap();
 }
 
 /// Counts one holder less.

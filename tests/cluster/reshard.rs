@@ -73,7 +73,8 @@ impl Load {
         })
         .await;
         for guard in &self.held {
-            guard.verify().await.unwrap();
+            // A node that was killed a moment ago may be asked first.
+            until("it is held", CAP, async || guard.verify().await.is_ok()).await;
         }
     }
 

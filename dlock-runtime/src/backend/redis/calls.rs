@@ -98,7 +98,7 @@ pub(super) struct CallOfAll<'a> {
 }
 
 pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> CallOfAll<'a> {
-    let (mut keys, mut arguments) = (Vec::new(), Vec::new());
+    let (mut keys, mut arguments, mut absent) = (Vec::new(), Vec::new(), None);
     for Acquire {
         claim,
         lease,
@@ -108,6 +108,7 @@ pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> Call
     {
         let of = names.of(&claim.key);
         if keys.is_empty() {
+            absent = names.absent(&of.counter).map(Cow::from);
             keys.push(of.counter);
             arguments.push(not_after.to_string().into());
             arguments.push(lease.as_millis().to_string().into());
@@ -117,6 +118,7 @@ pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> Call
         keys.extend(queue);
         arguments.push((&*claim.value).into());
     }
+    keys.extend(absent);
     CallOfAll { keys, arguments }
 }
 

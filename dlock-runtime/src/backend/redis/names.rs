@@ -17,6 +17,8 @@ use crate::values::slot::{SLOTS, crc16, hash_tag, slot, tag};
 pub(super) struct Names {
     namespace: Arc<str>,
     counters: Counters,
+    /// Scripts declare a key that never exists.
+    declares_an_absent_key: bool,
     witness: Arc<str>,
     somebody_wants: Arc<str>,
 }
@@ -130,8 +132,17 @@ impl Names {
             } else {
                 Counters::One(format!("{namespace}@fence").into())
             },
+            declares_an_absent_key: false,
             witness: format!("{namespace}@witness").into(),
             somebody_wants: format!("{namespace}@h:{{}}").into(),
+        }
+    }
+
+    /// The names at a node of a cluster.
+    pub(super) fn of_cluster(namespace: &str) -> Self {
+        Self {
+            declares_an_absent_key: true,
+            ..Self::new(namespace, true)
         }
     }
 
@@ -168,6 +179,14 @@ impl Names {
 
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// In a cluster, a key in the slot of this lock's counter that never exists. A script that declares
+    /// it is executed at neither node while the slot is moving, and not admitted because all its keys
+    /// are still there: such a script would end in the middle, at the first key that it deletes and
+    /// then looks at.
+    pub(super) fn absent(&self, counter: &str) -> Option<String> {
+        self.declares_an_absent_key.then(|| format!("{counter}-"))
     }
 
     /// At a node of a quorum, the key that exists while anybody wants a hint there.

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Weak;
 use std::time::Duration;
 
-use redis::{ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
 use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
@@ -21,8 +21,14 @@ pub(super) trait Redirects: Debug + Send + Sync {
     /// A node is silent, or says that nobody serves a slot.
     fn may_have_changed(&self);
 
-    /// Sends commands to another node, one right behind the other.
-    fn send(&self, node: Host, commands: Pipeline, within: Duration) -> Answer<'_, Vec<Value>>;
+    /// Sends each command behind an `ASKING` to another node, one right behind the other. One answer
+    /// for each, or why there is none at all.
+    fn ask(
+        &self,
+        node: Host,
+        commands: Vec<Cmd>,
+        within: Duration,
+    ) -> Answer<'_, Vec<Result<Value, CommandError>>>;
 
     /// A slot that this node serves.
     fn slot_of(&self, node: &Host) -> Option<u16>;

@@ -74,6 +74,7 @@ impl Supervisor {
     ) -> Arc<Self> {
         let names = match node {
             Some(_) => Names::of_node(&settings.namespace),
+            None if of_cluster.is_some() => Names::of_cluster(&settings.namespace),
             None => Names::new(&settings.namespace, settings.counter_per_slot),
         };
         Arc::new(Self {

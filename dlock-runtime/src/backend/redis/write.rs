@@ -50,8 +50,11 @@ impl RedisLink {
         let not_after = self
             .server_time_at(self.connection.clock.now())
             .saturating_add(longest);
+        let names = &self.connection.names;
+        let absent = names.absent(&names.of(&claim.key).counter);
         let mut keys = vec![&*claim.key];
         keys.extend(&writes.keys);
+        keys.extend(absent.as_deref());
         let arguments = arguments(&claim.value, writes, not_after);
         let (reply, sent) = self
             .connection

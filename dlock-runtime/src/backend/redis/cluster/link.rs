@@ -1,6 +1,6 @@
 //! A connection to the node that served a lock's slot a moment ago. A command that only finishes
 //! what was begun is sent again to the node that serves the slot now, if the first one said that it
-//! did not execute it; an acquire is not, whose `not_after` is by the first one's clock.
+//! did not execute it; an acquire that was `MOVED` is repeated by its caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,17 @@ use crate::policy::commands::{
 };
 use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
+use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 /// So often a command is sent on; each time one node says that another one serves the slot.
 const MOST_REDIRECTS: u32 = 5;
+
+/// After so many, nodes name each other, as they do for a moment at the end of a slot's move.
+const AT_ONCE: u32 = 2;
+const BETWEEN_REDIRECTS: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(super) struct ClusterLink {
@@ -47,6 +52,9 @@ macro_rules! at_its_node {
                 match $command.await {
                     Err(CommandError::Elsewhere(_)) if redirects < MOST_REDIRECTS => {}
                     ended => return ended,
+                }
+                if redirects >= AT_ONCE {
+                    tokio::time::sleep(BETWEEN_REDIRECTS.min($within)).await;
                 }
                 redirects += 1;
                 $within = until.saturating_duration_since(Instant::now());
@@ -111,8 +119,15 @@ impl Link for ClusterLink {
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled> {
-        at_its_node!(self, &claim.key, within, |node| node
-            .cancel(claim, keep_until, not_after, within))
+        at_its_node!(self, &claim.key, within, |node| async {
+            let cancelled = node.cancel(claim, keep_until, not_after, within).await?;
+            if !(cancelled.found || cancelled.conclusive || Arc::ptr_eq(node, &self.node)) {
+                // At another node than its acquire, which it may have overtaken.
+                let why = Reason::new("the acquire may arrive yet");
+                return Err(CommandError::Unclear(why));
+            }
+            Ok(cancelled)
+        })
     }
 
     /// Of several, those that are elsewhere count as failed, and the watchdog asks again.

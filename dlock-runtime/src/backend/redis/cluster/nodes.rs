@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use redis::{Pipeline, Value};
+use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -351,17 +351,23 @@ impl Redirects for Nodes {
         self.may_have_changed.notify_one();
     }
 
-    fn send(&self, node: Host, commands: Pipeline, within: Duration) -> Answer<'_, Vec<Value>> {
+    fn ask(
+        &self,
+        host: Host,
+        commands: Vec<Cmd>,
+        within: Duration,
+    ) -> Answer<'_, Vec<Result<Value, CommandError>>> {
         let mut state = self.lock();
         let too_many = state.take_too_many();
-        let node = self.connections_to(&mut state, &node);
+        let node = self.connections_to(&mut state, &host);
         drop(state);
         drop(too_many); // as above
         Box::pin(async move {
             let until = Instant::now() + within;
-            let link = node.redis_link("", within).await?;
+            let link = node.redis_link("", within).await;
+            let link = link.map_err(|error| of_node(&host, error))?;
             let left = until.saturating_duration_since(Instant::now());
-            Ok(link.connection.exchange(commands, left).await?.0)
+            link.asking(&commands, left).await
         })
     }
 

@@ -367,12 +367,15 @@ impl Connection {
         } = self.names.of(lock);
         let arguments: usize = call.arguments.iter().map(|it| it.room()).sum();
         let bytes = self.names.room(lock) + counter.len() + arguments;
-        let words = 6 + call.arguments.len();
+        let absent = self.names.absent(&counter);
+        let words = 7 + call.arguments.len();
         let mut command = call.script.called(by, words, bytes);
         let mut name = String::with_capacity(lock.len() + counter.len());
-        command.arg(4).arg(lock).arg(&*counter);
+        command.arg(4 + usize::from(absent.is_some()));
+        command.arg(lock).arg(&*counter);
         command.arg(queue.text_in(&mut name));
         command.arg(heartbeats.text_in(&mut name));
+        command.arg(absent);
         for word in &call.arguments {
             word.write(&mut command);
         }

@@ -36,7 +36,7 @@ impl RedisLink {
     pub(super) async fn at_its_node(&self, commands: &[Cmd], within: Duration) -> Vec<Answered> {
         let until = Instant::now() + within;
         let sent = match within {
-            Duration::ZERO => Err(CommandError::Unsent(Reason::new("no time is left"))),
+            Duration::ZERO => Err(no_time()),
             within => {
                 let all = pipeline(commands.iter(), false);
                 self.connection.exchange(all, within).await
@@ -60,18 +60,10 @@ impl RedisLink {
             let Some(redirects) = redirects.as_ref().filter(|_| !left(until).is_zero()) else {
                 break;
             };
-            let theirs = places.iter().filter_map(|at| commands.get(*at));
-            let sent = redirects
-                .send(node, pipeline(theirs, true), left(until))
-                .await;
-            // Behind the answer to each `ASKING`.
-            let theirs: Vec<Answered> = match sent {
-                Ok(all) => all
-                    .into_iter()
-                    .skip(1)
-                    .step_by(2)
-                    .map(|it| self.read_one(it))
-                    .collect(),
+            let theirs = places.iter().filter_map(|at| commands.get(*at).cloned());
+            let theirs = redirects.ask(node, theirs.collect(), left(until)).await;
+            let theirs: Vec<Answered> = match theirs {
+                Ok(theirs) => theirs,
                 Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
             };
             for (at, answer) in places.into_iter().zip(theirs) {
@@ -81,6 +73,20 @@ impl RedisLink {
             }
         }
         answered
+    }
+
+    /// Sends each command behind an `ASKING`. One that was refused is the answer to its command, which
+    /// the node then took for one of another slot.
+    pub(in crate::backend::redis) async fn asking(
+        &self,
+        commands: &[Cmd],
+        within: Duration,
+    ) -> Result<Vec<Answered>, CommandError> {
+        let all = pipeline(commands.iter(), true);
+        let (answers, _) = self.connection.exchange(all, within).await?;
+        let mut answers = answers.into_iter().map(|it| self.read_one(it));
+        let pairs = std::iter::from_fn(|| answers.next().zip(answers.next()));
+        Ok(pairs.map(|(asking, answer)| asking.and(answer)).collect())
     }
 
     fn read_one(&self, answer: Value) -> Answered {
@@ -93,12 +99,15 @@ impl RedisLink {
     /// The same, for one.
     pub(super) async fn one_at_its_node(&self, command: Cmd, within: Duration) -> Answered {
         let answers = self.at_its_node(&[command], within).await;
-        let none = || Err(CommandError::Unsent(Reason::new("no answer")));
+        let none = || Err(CommandError::Unclear(Reason::new("no answer")));
         answers.into_iter().next().unwrap_or_else(none)
     }
 
     /// Runs a script about a lock's key alone; again while it has lapsed entries to remove.
     async fn by_key(&self, key: &str, call: Call<'_>, until: Instant) -> Answered {
+        if left(until).is_zero() {
+            return Err(no_time());
+        }
         let mut rounds = Rounds::new(left(until));
         loop {
             let answer = self
@@ -196,6 +205,12 @@ impl RedisLink {
         let cancel = calls::cancel_key(claim, keep_until, not_after);
         let answer = self.by_key(&claim.key, cancel, until).await?;
         let cancelled = reply::cancelled(&answer)?.answer;
+        if !(cancelled.found || cancelled.conclusive || was_queued) {
+            // It went another way than the acquire, and may have overtaken it.
+            return Err(CommandError::Unclear(Reason::new(
+                "the acquire may arrive yet",
+            )));
+        }
         Ok(Cancelled {
             found: cancelled.found || was_queued,
             conclusive: cancelled.conclusive || was_queued,
@@ -230,6 +245,10 @@ impl RedisLink {
         let answer = self.by_key(&claim.key, downgrade, until).await?;
         Ok(reply::downgraded(&answer)?.answer)
     }
+}
+
+fn no_time() -> CommandError {
+    CommandError::Unsent(Reason::new("no time is left"))
 }
 
 fn left(until: Instant) -> Duration {

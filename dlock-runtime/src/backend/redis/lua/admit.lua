@@ -26,6 +26,20 @@ local function epoch_of_hold(there)
   return tonumber((string.match(there, '^1|#|o|[^|]*|(%d+)')))
 end
 
+-- The epoch of an entry that holds the lock, and `there`. An owner's hold that was taken by its key
+-- (alone.lua) has none before the first command that knows one.
+local function epoch_for(lock, there, e, epoch)
+  local of_hold = epoch_of_hold(there)
+  if of_hold or e.letter ~= 'o' or epoch == 0 then
+    return of_hold or epoch, there
+  end
+  -- ZADD first: without it a set would have no meta.
+  local with_epoch = e.meta .. string.format('|%.0f', epoch)
+  redis.call('ZADD', lock, 'inf', with_epoch)
+  redis.call('ZREM', lock, there)
+  return epoch, with_epoch
+end
+
 -- Adds the members of an entry; new_meta is given if the set does not exist yet.
 local function add(lock, value, take, ends, new_meta)
   local words, behind = {}, 0
@@ -53,6 +67,7 @@ local function put(lock, there, e, lease, epoch, T)
     there = new_meta
   end
   add(lock, e.value, e.take, T + lease * 1000, new_meta)
-  return settle(lock, there, T), epoch_of_hold(there) or epoch
+  epoch, there = epoch_for(lock, there, e, epoch)
+  return settle(lock, there, T), epoch
 end
 

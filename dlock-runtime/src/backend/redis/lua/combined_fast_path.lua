@@ -1,7 +1,7 @@
 -- The common cases of combined.lua, for all items that match one. Builds no table of runs: most
 -- batches have one run of each sort.
 local try, keys, arguments = redis.pcall, KEYS, ARGV
-local counter, number = keys[1], (#keys - 1) / 2
+local counter, number = keys[1], math.floor((#keys - 1) / 2) -- in a cluster one more: names.rs
 local behind = #arguments - number - 1 -- the value of item i is arguments[behind + i]
 local replies, open, first = {0}, number, nil -- `first`: the first epoch that was drawn
 -- The index in ARGV where the acquire runs begin.

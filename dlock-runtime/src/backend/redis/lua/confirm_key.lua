@@ -4,15 +4,13 @@
 -- ARGV  1 value or entry, 2 epoch; 0: none is drawn yet
 -- reply the hold's epoch; -1: the entry does not hold the lock
 local lock, value, epoch, T = KEYS[1], ARGV[1], tonumber(ARGV[2]), now()
-local e, there = read_entry(value), stands_at(lock)
-if there == ONE then
+local e = read_entry(value)
+local there, err = stands_at(lock)
+if err and there ~= ONE then
+  return redis.error_reply(err)
+elseif there == ONE then
   return redis.pcall('GET', lock) == value and epoch or -1
 elseif not (e and held_as(lock, there, e, T)) then
   return -1
-elseif e.letter == 'o' and not epoch_of_hold(there) and epoch > 0 then
-  -- ZADD first: without it a set would have no meta.
-  redis.call('ZADD', lock, 'inf', e.meta .. '|' .. ARGV[2])
-  redis.call('ZREM', lock, there)
-  return epoch
 end
-return epoch_of_hold(there) or epoch
+return (epoch_for(lock, there, e, epoch))

@@ -9,7 +9,7 @@
 --       if it is not queued, or if its own poll may grant it the lock. If any poll of this lock
 --       could change something (the lock is free, the head fits, an entry has lapsed), the first
 --       entry polls; the others get left -2 and holder '', and ask again after an interval.
-local T, keys, arguments, groups = now(), KEYS, ARGV, #KEYS / 3
+local T, keys, arguments, groups = now(), KEYS, ARGV, math.floor(#KEYS / 3)
 
 local function has_lapsed(heartbeats)
   return redis.call('ZRANGE', heartbeats, '-inf', string.format('%.0f', T), 'BYSCORE', 'LIMIT', 0, 1)[1]

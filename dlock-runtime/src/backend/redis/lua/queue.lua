@@ -7,6 +7,8 @@
 -- once.
 local budget = ENTRIES_AT_ONCE
 
+local is_alone = false -- alone.lua
+
 -- Addresses at which a grant of this call found no subscriber.
 local unsubscribed = {}
 

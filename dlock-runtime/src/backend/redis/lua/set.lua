@@ -78,8 +78,8 @@ local function settle(lock, there, T)
   return there
 end
 
--- Removes lapsed entries. Returns `there`; second, whether more have lapsed than one call removes,
--- in which case the caller can decide nothing else.
+-- Removes lapsed entries. Returns `there`; second, whether more have lapsed than one call removes, or
+-- the key was removed that stands alone, in which case the caller can decide nothing else.
 local function drop_lapsed(lock, there, T)
   if not is_set(there) then
     return there, false
@@ -99,7 +99,7 @@ local function drop_lapsed(lock, there, T)
   budget = budget - lapsed
   if members - lapsed == 1 then
     redis.call('DEL', lock)
-    return false, false
+    return false, is_alone
   end
   return there, false
 end

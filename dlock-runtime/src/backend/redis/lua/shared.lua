@@ -101,7 +101,7 @@ local function yours_among(lock, counter, there, e, T)
   if not form then
     return nil
   end
-  local epoch = epoch_of_hold(there) or draw_epochs(counter, T, 1)
+  local epoch = epoch_of_hold(there) or epoch_for(lock, there, e, draw_epochs(counter, T, 1))
   return {4, T, epoch, math.floor((ends - T) / 1000)}
 end
 

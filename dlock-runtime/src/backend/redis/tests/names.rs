@@ -77,6 +77,18 @@ fn a_counter_per_slot_is_in_the_slot_of_its_locks() {
     assert!((0..SLOTS).all(|it| tag(it) <= 999_999), "names.rs: room");
 }
 
+#[test]
+fn in_a_cluster_a_key_that_never_exists_is_beside_the_counter() {
+    let names = Names::of_cluster("shop:");
+    let counter = names.of("shop:item:7").counter;
+    let absent = names.absent(&counter).unwrap();
+    assert_eq!(absent, "shop:@fence:{45923}-");
+    assert_eq!(slot(&absent), slot("shop:item:7"));
+    let lock = Key::from("@fence:{45923}-").in_namespace("shop:");
+    assert!(lock.is_err(), "no lock has this name");
+    assert_eq!(Names::new("shop:", true).absent(&counter), None);
+}
+
 /// A node of a quorum has the first 1,024 of the counters by slot, for locks with and without a hash
 /// tag alike.
 #[test]

@@ -77,7 +77,9 @@ impl Groups {
         let bytes = |it: &Item| 4 * it.claim.key.len() + 2 * it.claim.value.len();
         let words = 1 + 4 * self.0.len() + self.items();
         let mut command = scripts::HEARTBEAT.called(by, words, self.all().map(bytes).sum());
-        command.arg(3 * self.0.len());
+        let first = self.all().next();
+        let absent = first.and_then(|it| names.absent(&names.of(&it.claim.key).counter));
+        command.arg(3 * self.0.len() + usize::from(absent.is_some()));
         let mut name = String::new();
         for group in &self.0 {
             let Some(Item { claim, .. }) = group.first() else {
@@ -88,6 +90,7 @@ impl Groups {
             command.arg(keys.queue.text_in(&mut name));
             command.arg(keys.heartbeats.text_in(&mut name));
         }
+        command.arg(absent);
         command.arg(self.sizes());
         for item in self.all() {
             command.arg(&*item.claim.value);
