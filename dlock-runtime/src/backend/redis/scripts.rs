@@ -130,25 +130,25 @@ pub(super) static SHARED_HOLDERS: LazyLock<Script> =
 
 /// About a lock's key alone, or its counter's.
 pub(super) static ACQUIRE_KEY: LazyLock<Script> =
-    LazyLock::new(|| Script::alone(&[EXCLUSIVE, include_str!("lua/acquire_key.lua")]));
+    LazyLock::new(|| Script::by_key(&[EXCLUSIVE, include_str!("lua/acquire_key.lua")]));
 pub(super) static CANCEL_KEY: LazyLock<Script> =
-    LazyLock::new(|| Script::alone(&[EXCLUSIVE_RELEASE, include_str!("lua/cancel.lua")]));
+    LazyLock::new(|| Script::by_key(&[EXCLUSIVE_RELEASE, include_str!("lua/cancel.lua")]));
 pub(super) static POLL_KEY: LazyLock<Script> =
-    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/poll_key.lua")]));
+    LazyLock::new(|| Script::by_key(&[SHARED, include_str!("lua/poll_key.lua")]));
 pub(super) static CONFIRM_KEY: LazyLock<Script> =
-    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/confirm_key.lua")]));
+    LazyLock::new(|| Script::by_key(&[SHARED, include_str!("lua/confirm_key.lua")]));
 pub(super) static SHARED_ACQUIRE_KEY: LazyLock<Script> =
-    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/shared_acquire.lua")]));
+    LazyLock::new(|| Script::by_key(&[SHARED, include_str!("lua/shared_acquire.lua")]));
 pub(super) static SHARED_CANCEL_KEY: LazyLock<Script> =
-    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/shared_cancel.lua")]));
+    LazyLock::new(|| Script::by_key(&[SHARED, include_str!("lua/shared_cancel.lua")]));
 pub(super) static SHARED_DOWNGRADE_KEY: LazyLock<Script> =
-    LazyLock::new(|| Script::alone(&[SHARED, include_str!("lua/shared_downgrade.lua")]));
+    LazyLock::new(|| Script::by_key(&[SHARED, include_str!("lua/shared_downgrade.lua")]));
 pub(super) static DRAW: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[PRELUDE, include_str!("lua/draw.lua")]));
 
 const TIMES: &str = include_str!("lua/times.lua");
 const PRELUDE: &str = include_str!("lua/prelude.lua");
-const ALONE: &str = include_str!("lua/alone.lua");
+const BY_KEY: &str = include_str!("lua/by_key.lua");
 const VALUE: &str = include_str!("lua/value.lua");
 const QUEUE: &str = include_str!("lua/queue.lua");
 const SET: &str = include_str!("lua/set.lua");
@@ -284,8 +284,8 @@ impl Script {
     }
 
     /// A script about one key.
-    fn alone(operation: &[&str]) -> Self {
-        let parts = [TIMES, PRELUDE, ALONE, VALUE, SET, ADMIT];
+    fn by_key(operation: &[&str]) -> Self {
+        let parts = [TIMES, PRELUDE, BY_KEY, VALUE, SET, ADMIT];
         Self::of(parts.iter().chain(operation))
     }
 

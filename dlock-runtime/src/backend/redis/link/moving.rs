@@ -19,7 +19,7 @@ use redis::{Cmd, Pipeline, Value};
 use tokio::time::Instant;
 
 use super::RedisLink;
-use super::operations::Rounds;
+use super::operations::{Rounds, left};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::{self, Call};
 use crate::backend::redis::reply::{self, unexpected};
@@ -146,18 +146,27 @@ impl RedisLink {
 
     /// Draws an epoch for a claim that holds its lock, between two looks at it.
     async fn draw_for(&self, claim: &Claim, until: Instant) -> Result<u64, CommandError> {
-        let number = async |key: &str, call: Call<'_>| {
-            let answer = self.by_key(key, call, until).await?;
-            if answer == Value::Int(-1) {
-                let why = "lost while its slot was moving";
-                return Err(CommandError::Unclear(Reason::new(why)));
-            }
-            reply::number(&answer).ok_or_else(|| unexpected("draw", &answer))
-        };
         let counter = self.connection.names.of(&claim.key).counter;
-        number(&claim.key, calls::confirm_key(claim, 0)).await?;
-        let drawn = number(&counter, calls::draw()).await?;
-        number(&claim.key, calls::confirm_key(claim, drawn)).await
+        self.confirm(claim, 0, until).await?;
+        let answer = self.by_key(&counter, calls::draw(), until).await?;
+        let drawn = reply::number(&answer).ok_or_else(|| unexpected("draw", &answer))?;
+        self.confirm(claim, drawn, until).await
+    }
+
+    /// Looks at a lock that the claim should hold. Returns the epoch of its hold.
+    async fn confirm(
+        &self,
+        claim: &Claim,
+        drawn: u64,
+        until: Instant,
+    ) -> Result<u64, CommandError> {
+        let confirm = calls::confirm_key(claim, drawn);
+        let answer = self.by_key(&claim.key, confirm, until).await?;
+        if answer == Value::Int(-1) {
+            let why = "lost while its slot was moving";
+            return Err(CommandError::Unclear(Reason::new(why)));
+        }
+        reply::number(&answer).ok_or_else(|| unexpected("confirm", &answer))
     }
 
     /// What became of a claim that may be queued. If the lock is free, the claim leaves the queue,
@@ -249,10 +258,6 @@ impl RedisLink {
 
 fn no_time() -> CommandError {
     CommandError::Unsent(Reason::new("no time is left"))
-}
-
-fn left(until: Instant) -> Duration {
-    until.saturating_duration_since(Instant::now())
 }
 
 fn pipeline<'a>(commands: impl Iterator<Item = &'a Cmd>, asking: bool) -> Pipeline {

@@ -239,8 +239,7 @@ impl Link for RedisLink {
             let answer = match self.connection.call(within, get).await {
                 Err(CommandError::Moving(_)) => {
                     let get = redis::Cmd::get(key);
-                    let left = until.saturating_duration_since(Instant::now());
-                    Box::pin(self.one_at_its_node(get, left)).await
+                    Box::pin(self.one_at_its_node(get, left(until))).await
                 }
                 answer => answer.map(|(value, _)| value),
             };
@@ -308,7 +307,7 @@ impl Rounds {
         let within = if self.left == MOST_ROUNDS {
             self.within // the usual case: the first is the only one
         } else {
-            self.until.saturating_duration_since(Instant::now())
+            left(self.until)
         };
         if within.is_zero() || self.left == 0 {
             let why = "the server had to tidy up after others for longer than that";
@@ -374,12 +373,16 @@ impl RedisLink {
         match reply.await {
             Err(CommandError::Moving(_)) => {
                 let call = script.call(By::Text, &keys, &arguments);
-                let left = until.saturating_duration_since(Instant::now());
-                reply::holders(&Box::pin(self.one_at_its_node(call, left)).await?)
+                reply::holders(&Box::pin(self.one_at_its_node(call, left(until))).await?)
             }
             reply => reply::holders(&reply?.0),
         }
     }
+}
+
+/// The time left until then.
+pub(super) fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
 }
 
 fn borrowed<'a>(words: &'a [Cow<'_, str>]) -> Vec<&'a str> {

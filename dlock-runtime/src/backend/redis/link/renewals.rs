@@ -8,6 +8,7 @@ use redis::{Cmd, Value};
 use tokio::time::Instant;
 
 use super::RedisLink;
+use super::operations::left;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::scripts::{self, By};
 use crate::backend::redis::{calls, reply};
@@ -82,7 +83,7 @@ struct Renewing<'a> {
 
 impl Renewing<'_> {
     fn left(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
+        left(self.until)
     }
 
     fn failed(&mut self, items: Vec<usize>, error: CommandError) {

@@ -1,4 +1,4 @@
--- acquire_key: as acquire, with the lock's key alone (alone.lua). Whoever waits in the queue is not
+-- acquire_key: as acquire, with the lock's key alone (by_key.lua). Whoever waits in the queue is not
 -- seen.
 -- KEYS  1 the lock
 -- ARGV  1 value, 2 lease ms, 3 not_after µs, 4 ttl ms to set on a key without one (0: leave it), 5

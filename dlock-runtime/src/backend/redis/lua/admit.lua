@@ -27,7 +27,7 @@ local function epoch_of_hold(there)
 end
 
 -- The epoch of an entry that holds the lock, and `there`. An owner's hold that was taken by its key
--- (alone.lua) has none before the first command that knows one.
+-- (by_key.lua) has none before the first command that knows one.
 local function epoch_for(lock, there, e, epoch)
   local of_hold = epoch_of_hold(there)
   if of_hold or e.letter ~= 'o' or epoch == 0 then
@@ -54,7 +54,7 @@ end
 
 -- Gives the lock to an entry that fits. Returns `there` and the epoch. PEXPIRE comes first,
 -- although on an absent key it does nothing: a user without the right to it fails before anything
--- is written, so no key is left without a time to live. An epoch of 0 is not known yet (alone.lua).
+-- is written, so no key is left without a time to live. An epoch of 0 is not known yet (by_key.lua).
 local function put(lock, there, e, lease, epoch, T)
   if e.letter == 'x' then
     redis.call('SET', lock, e.value, 'PX', string.format('%.0f', lease))

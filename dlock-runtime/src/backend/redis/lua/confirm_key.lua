@@ -1,4 +1,4 @@
--- confirm_key: whether an entry of any kind holds the lock, with the lock's key alone (alone.lua). An
+-- confirm_key: whether an entry of any kind holds the lock, with the lock's key alone (by_key.lua). An
 -- owner's hold that has no epoch yet gets the one that was drawn for it.
 -- KEYS  1 the lock
 -- ARGV  1 value or entry, 2 epoch; 0: none is drawn yet

@@ -1,5 +1,5 @@
 -- poll_key: reports what became of a queued claim of any kind, with the lock's key alone
--- (alone.lua). Never creates.
+-- (by_key.lua). Never creates.
 -- KEYS  1 the lock
 -- ARGV  1 value or entry
 -- reply {3, T, left, entry}  held by others

@@ -7,7 +7,7 @@
 -- once.
 local budget = ENTRIES_AT_ONCE
 
-local is_alone = false -- alone.lua
+local is_by_key = false -- by_key.lua
 
 -- Addresses at which a grant of this call found no subscriber.
 local unsubscribed = {}

@@ -99,7 +99,7 @@ local function drop_lapsed(lock, there, T)
   budget = budget - lapsed
   if members - lapsed == 1 then
     redis.call('DEL', lock)
-    return false, is_alone
+    return false, is_by_key
   end
   return there, false
 end

@@ -5,7 +5,7 @@
 local budget = ENTRIES_AT_ONCE
 
 -- A key that was removed belongs to the other node: nothing follows in the same call.
-local is_alone = true
+local is_by_key = true
 
 local function draw_epochs()
   return 0
