@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dlock_harness::{Cluster, until};
-use dlock_runtime::{LockError, Wait};
+use dlock_runtime::{Eviction, LockError, Wait};
 
 use crate::{CAP, key_at, pool};
 
@@ -115,8 +115,17 @@ async fn an_administrator_sees_all_nodes() {
         seen.extend(page.iter().map(|it| it.key().to_string()));
     }
     assert_eq!(seen.len(), 60);
-    let shown = pool.admin().show("job:7").await.unwrap();
-    assert_eq!(shown.unwrap().holders().len(), 1);
+    for (number, guard) in (0..60).zip(&held) {
+        let key = format!("job:{number}");
+        let shown = pool.admin().show(&*key).await.unwrap().unwrap();
+        assert_eq!(shown.holders().len(), 1);
+        if number < 6 {
+            let holder = shown.holders()[0].fingerprint();
+            let evicted = pool.admin().evict(&*key, holder).await;
+            assert_eq!(evicted.unwrap(), Eviction::Done);
+            guard.verify().await.unwrap_err();
+        }
+    }
     assert!(pool.ping().await.unwrap() < CAP);
     let findings = pool.check().await.unwrap();
     let about_slots = |it: &dlock_runtime::Finding| it.concern() == dlock_runtime::Concern::Cluster;

@@ -170,7 +170,13 @@ fn text(operation: &str) -> String {
         _ => panic!("no such script: {operation}"),
     };
     let prelude = concat!(lua!("times"), lua!("prelude"));
-    let queue = concat!(lua!("value"), lua!("queue"), lua!("set"), lua!("grant"));
+    let queue = concat!(
+        lua!("value"),
+        lua!("queue"),
+        lua!("set"),
+        lua!("admit"),
+        lua!("grant")
+    );
     let (acquire, release) = (lua!("exclusive"), lua!("exclusive_release"));
     let before = match operation {
         "acquire" => {

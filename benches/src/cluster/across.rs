@@ -31,6 +31,7 @@ const ACQUIRE: &str = script!(
     "value",
     "queue",
     "set",
+    "admit",
     "grant",
     "exclusive",
     "acquire"
@@ -43,6 +44,7 @@ const RELEASE: &str = script!(
     "value",
     "queue",
     "set",
+    "admit",
     "grant",
     "exclusive_release",
     "release"
@@ -54,6 +56,7 @@ const COMBINED: &str = script!(
     "value",
     "queue",
     "set",
+    "admit",
     "grant",
     "exclusive_release",
     "exclusive",
