@@ -1,6 +1,5 @@
 //! Start, stop, restart and kill of servers, and the record of a monitor.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
@@ -134,10 +133,9 @@ async fn a_restarted_server_is_empty_and_has_its_port() {
 
 #[test]
 fn a_taken_port_is_noticed() {
-    let port = port::free().port;
-    let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let (_taken, claim) = port::listener();
     let directory = tempfile::tempdir().unwrap();
-    assert!(Process::start(&Builder::default(), port, directory.path()).is_err());
+    assert!(Process::start(&Builder::default(), claim.port, directory.path()).is_err());
 }
 
 /// Otherwise a test of an outage would now and then reach a server that another test has just
