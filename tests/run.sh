@@ -97,9 +97,8 @@ DLOCK_URL="redis+unix://$dir/redis.sock" "$examples/quickstart"
 
 echo "== tests"
 # No test starts a server on the default port, or needs one there. Cargo runs one test program after
-# the other. Two of these mostly wait, and three are other programs (the benches, compilers), so they
-# run beside all others.
-beside="--test faults --test topologies --test program --test expansion --test ui"
+# the other; the cases of these two mostly wait, so they run beside all others.
+beside="--test faults --test topologies"
 cargo metadata --no-deps --format-version 1 | tr '{' '\n' |
     sed -n 's/^"kind":\["\([a-z]*\)"\].*"name":"\([^"]*\)".*"test":true.*/--\1 \2/p' >"$dir/targets"
 others="--lib --bins"
