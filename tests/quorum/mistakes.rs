@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, until, wait::pause};
-use dlock_runtime::{Batch, Config, LockError, LockPool, LockRequest, NodeStanding};
+use dlock_runtime::{Batch, Config, LockError, LockPool, LockRequest, NodeStanding, Refusal};
 
 use crate::nodes::Nodes;
 use crate::{CAP, MAX_TTL};
@@ -216,4 +216,30 @@ async fn requests_that_several_nodes_cannot_fulfil() {
         assert_eq!(node.ask::<u64>(&["EXISTS", "item-data"]).await, 0);
     }
     held.verify().await.unwrap();
+}
+
+/// A node that has lost the lock votes for whoever asks; the others' answer is final all the same,
+/// and what that node granted is cancelled.
+#[tokio::test]
+async fn a_second_kind_is_refused_though_a_node_has_lost_the_first() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    for node in &nodes.0 {
+        let plain = || pool.lock("item").reentrant().ttl(MAX_TTL).wait(CAP);
+        let errors = plain().owner("a").run(async |_| {
+            let everywhere = async || nodes.with_key("item").await == 3;
+            until("each node has it", CAP, everywhere).await;
+            node.cmd(&["DEL", "lock:item"]).await;
+            let nested = plain().acquire().await.unwrap_err();
+            [nested, plain().try_acquire().await.unwrap_err()]
+        });
+        for error in errors.await.unwrap() {
+            let reason = match error {
+                LockError::Refused { reason, .. } => reason,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(reason, Refusal::WrongKind);
+        }
+        nodes.until_empty("item").await;
+    }
 }

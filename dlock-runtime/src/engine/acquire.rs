@@ -381,19 +381,15 @@ async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, Co
             return attempt::in_the_way(&busy).map(Tried::Busy);
         }
         Ok(Acquired::NoQuorum(answer)) => {
-            if answer.is_open {
-                drop(open); // cancels it
-            } else {
-                open.created_nothing();
-            }
+            open.refused(answer.is_open);
             return attempt::in_the_way(&answer.busy).map(Tried::Busy);
         }
         Ok(Acquired::Late { .. }) => {
             open.created_nothing();
             return Ok(Tried::Late);
         }
-        Ok(Acquired::WrongKind { there, .. }) => {
-            open.created_nothing();
+        Ok(Acquired::WrongKind { there, is_open, .. }) => {
+            open.refused(is_open);
             return Err(attempt::wrong_kind(spec, &there));
         }
         Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` cleans up

@@ -121,6 +121,15 @@ impl<'a> OpenAttempt<'a> {
         core.local_queues()
             .nothing_there(queue_key, sent.token, core.now());
     }
+
+    /// The lock was not granted. `is_open`: one of several servers may have something all the same.
+    pub(super) fn refused(self, is_open: bool) {
+        if is_open {
+            drop(self); // cancels it
+        } else {
+            self.created_nothing();
+        }
+    }
 }
 
 impl Drop for OpenAttempt<'_> {

@@ -88,8 +88,13 @@ pub(crate) enum Acquired {
     /// No quorum of nodes granted it.
     NoQuorum(Box<NoQuorum>),
     /// The key is held as another kind of lock, and the claim may not queue.
-    /// `there`: the set's meta member, or the beginning of a value (see [`entry`]).
-    WrongKind { time: u64, there: String },
+    WrongKind {
+        time: u64,
+        /// The set's meta member, or the beginning of a value (see [`entry`]).
+        there: String,
+        /// Of several servers, another one granted it, or may yet: it has to be cancelled.
+        is_open: bool,
+    },
 }
 
 /// The answer to several [`Acquire`]s of exclusive locks in one step.

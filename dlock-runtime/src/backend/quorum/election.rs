@@ -35,7 +35,8 @@ struct Against {
     last_epoch: u64,
     is_told: bool,
     late: bool,
-    wrong_kind: Option<String>,
+    /// What stands at the nodes that hold the key as another kind.
+    wrong_kinds: Vec<String>,
     failed: Vec<(NodeId, CommandError)>,
 }
 
@@ -263,8 +264,22 @@ impl QuorumLink {
         let is_open = !open.is_empty();
         let (nodes, now) = (self.shared.nodes, self.shared.clock.now());
         let asked = self.voting(now).len();
+        let most_that_lose = nodes.number() - nodes.quorum();
+        let wrong_kind = against
+            .wrong_kinds
+            .first()
+            .map(|there| Acquired::WrongKind {
+                time,
+                there: there.clone(),
+                is_open,
+            });
+        if against.wrong_kinds.len() > most_that_lose
+            && let Some(answer) = wrong_kind
+        {
+            return Ok(answer); // whatever the other nodes said
+        }
         let gave_no_vote = nodes.number() - asked.min(nodes.number()) + against.failed.len();
-        if gave_no_vote > nodes.number() - nodes.quorum() {
+        if gave_no_vote > most_that_lose {
             // Whoever has the other nodes' votes is not the reason.
             return Err(self.all_failed(&against.failed, is_open));
         }
@@ -286,8 +301,8 @@ impl QuorumLink {
         }
         let unclear = |why: &str| Err(CommandError::Unclear(Reason::new(why)));
         let failed = against.failed;
-        match (against.wrong_kind, against.late) {
-            (Some(there), _) if !is_open => Ok(Acquired::WrongKind { time, there }),
+        match (wrong_kind, against.late) {
+            (Some(answer), _) if !is_open => Ok(answer),
             (Some(_), _) => unclear("some nodes hold the key as another kind of lock"),
             (None, true) if !is_open => Ok(Acquired::Late { time }),
             (None, true) => unclear("the clocks of some nodes run ahead by leaps"),
@@ -346,7 +361,7 @@ impl Against {
                 holding.left = Some(longer(holding.left, left));
             }
             Vote::Late { .. } => self.late = true,
-            Vote::WrongKind { there, .. } => self.wrong_kind = Some(there),
+            Vote::WrongKind { there, .. } => self.wrong_kinds.push(there),
         }
     }
 }

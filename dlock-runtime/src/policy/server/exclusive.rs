@@ -38,7 +38,11 @@ impl Server {
             && let Some(set) = self.locks.set(&claim.key, time)
         {
             let there = set.meta.to_string();
-            return Acquired::WrongKind { time, there };
+            return Acquired::WrongKind {
+                time,
+                there,
+                is_open: false,
+            };
         }
         if let (Some(held), Some(repair)) = (
             self.locks.held(&claim.key, time),

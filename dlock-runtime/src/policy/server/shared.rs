@@ -38,7 +38,11 @@ impl Server {
         if !claim.queues
             && let Some(there) = self.other_than(entry, key, time)
         {
-            return Acquired::WrongKind { time, there };
+            return Acquired::WrongKind {
+                time,
+                there,
+                is_open: false,
+            };
         }
         let may_enter = self.queues.is_empty(key, time) || self.is_owners(key, entry, time);
         if may_enter && self.fits(key, entry, time) {

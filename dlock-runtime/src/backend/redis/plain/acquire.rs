@@ -59,7 +59,11 @@ impl PlainLink {
             } => {
                 let there = self.meta_at(&claim.key, until).await?;
                 if !claim.queues {
-                    return Ok(Acquired::WrongKind { time, there });
+                    return Ok(Acquired::WrongKind {
+                        time,
+                        there,
+                        is_open: false,
+                    });
                 }
                 let value = there;
                 (

@@ -54,7 +54,11 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
         Some(Outcome::Queued(busy)) => Ok(Acquired::Queued(busy)),
         Some(Outcome::Yours { time, epoch, left }) => Ok(Acquired::Yours { time, epoch, left }),
         Some(Outcome::Late { time }) => Ok(Acquired::Late { time }),
-        Some(Outcome::WrongKind { time, there }) => Ok(Acquired::WrongKind { time, there }),
+        Some(Outcome::WrongKind { time, there }) => Ok(Acquired::WrongKind {
+            time,
+            there,
+            is_open: false,
+        }),
         Some(Outcome::OtherType) => Err(other_type(item(reply, 2))),
         Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
     }

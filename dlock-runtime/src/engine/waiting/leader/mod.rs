@@ -248,19 +248,15 @@ impl Leader {
                 self.not_queued(attempt::in_the_way(&busy));
             }
             Ok(Acquired::NoQuorum(answer)) => {
-                if answer.is_open {
-                    drop(open); // cancels it
-                } else {
-                    open.created_nothing();
-                }
+                open.refused(answer.is_open);
                 self.no_quorum(&answer);
             }
             Ok(Acquired::Late { .. }) => {
                 open.created_nothing();
                 self.late();
             }
-            Ok(Acquired::WrongKind { there, .. }) => {
-                open.created_nothing();
+            Ok(Acquired::WrongKind { there, is_open, .. }) => {
+                open.refused(is_open);
                 self.send_away(attempt::wrong_kind(spec, &there));
             }
             Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` cleans up
