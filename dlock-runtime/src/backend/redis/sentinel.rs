@@ -154,7 +154,7 @@ fn read(answer: &Value) -> Option<Answer> {
 
 /// A connection to a sentinel ends when it has said this much, in bytes: an honest one says a few
 /// hundred, and some more each time that the master moves. What does not end must not fill memory.
-const MOST_SAID: u64 = 1 << 20;
+const MOST_SAID: u64 = 128 << 10;
 
 /// A connection to a sentinel; it ends with the second value.
 async fn connect(
