@@ -1,9 +1,10 @@
 //! The backends that a case runs on, and the helpers that all cases share. It tests nothing itself.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use dlock_harness::wait::pause;
 use dlock_harness::{RedisServer, until, until_ok};
 use dlock_runtime::{Config, LockGuard, LockPool};
 use dlock_tests::served::{Served, TOPOLOGIES};
@@ -27,14 +28,14 @@ pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
     let served = served().await;
     let config = config(&served, "dlock");
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left_at(&served).await;
+    passed(served).await;
 }
 
 pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
     let served = served().await;
     let config = config(&served, "plain");
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left_at(&served).await;
+    passed(served).await;
 }
 
 pub(crate) async fn on_quorum(case: impl AsyncFnOnce(LockPool)) {
@@ -117,7 +118,7 @@ pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
     let served = served().await;
     let config = by_the_server(config(&served, "dlock"));
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left_at(&served).await;
+    passed(served).await;
 }
 
 #[test]
@@ -127,10 +128,57 @@ fn every_topology_is_run() {
     assert!(script.contains(&list), "{list}");
 }
 
-/// The server of one case, as `DLOCK_TEST_TOPOLOGY` says.
+/// The servers of cases that have passed, for later ones.
+static IDLE: Mutex<Vec<Served>> = Mutex::new(Vec::new());
+
+/// The servers of one case, as `DLOCK_TEST_TOPOLOGY` says: as if they had just been started.
 async fn served() -> Served {
+    let idle = IDLE.lock().unwrap().pop();
+    if let Some(served) = idle
+        && are_deserted(&served).await
+    {
+        for server in served.servers() {
+            server.cmd(&["FLUSHALL"]).await;
+            server.cmd(&["SCRIPT", "FLUSH"]).await;
+        }
+        return served;
+    }
     let topology = std::env::var("DLOCK_TEST_TOPOLOGY").unwrap_or_default();
     Served::start(&topology, &["~*{*"]).await
+}
+
+/// Whether the last case's pools end soon. They do not where a guard was forgotten.
+async fn are_deserted(served: &Served) -> bool {
+    let begun = std::time::Instant::now(); // not tokio's, which may be paused
+    for server in served.servers() {
+        while server
+            .ask::<String>(&["CLIENT", "LIST"])
+            .await
+            .lines()
+            .any(is_pools)
+        {
+            if begun.elapsed() > ms(500) {
+                return false;
+            }
+            pause(ms(10)).await;
+        }
+    }
+    true
+}
+
+/// A line of `CLIENT LIST`.
+fn is_pools(client: &str) -> bool {
+    ["user=dlock ", "user=plain "]
+        .iter()
+        .any(|it| client.contains(it))
+}
+
+/// What every case on Redis leaves: nothing but counters.
+async fn passed(served: Served) {
+    for server in served.servers() {
+        nothing_left(server).await;
+    }
+    IDLE.lock().unwrap().push(served);
 }
 
 /// The configuration of a user's pool there.
@@ -154,12 +202,6 @@ fn more_patient(config: Config) -> Config {
 /// single waiter can be stopped.
 pub(crate) fn grants_claims(pool: &LockPool) -> bool {
     !format!("{pool:?}").contains("memory://")
-}
-
-async fn nothing_left_at(served: &Served) {
-    for server in served.servers() {
-        nothing_left(server).await;
-    }
 }
 
 /// Waits until only epoch counters are left, which stay by design.

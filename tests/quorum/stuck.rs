@@ -40,12 +40,20 @@ async fn a_stuck_flusher_of_one_node_delays_nobody() {
     pool.lock("first").run(async |_| ()).await.unwrap();
     nodes.0[0].stop_signal();
 
-    let first = ["a", "b"].map(|key| {
-        let lock = pool.lock(key);
-        tokio::spawn(async move { lock.acquire().await.unwrap() })
-    });
-    until("two commands are in flight", CAP, async || {
-        pool.status().unwrap().in_flight == 2
+    // Something is always under way, however late this machine polls what follows: who finds nobody
+    // else under way sends by itself, and then nothing helps.
+    let traffic = {
+        let pool = pool.clone();
+        tokio::spawn(async move {
+            for number in 0.. {
+                let run = pool.lock(format!("other:{number}")).run(async |_| ());
+                tokio::spawn(async move { run.await.unwrap() });
+                tokio::time::sleep(FAR / 2).await;
+            }
+        })
+    };
+    until("commands are in flight", CAP, async || {
+        pool.status().unwrap().in_flight >= 2
     })
     .await;
     let (blocks, blocked) = oneshot::channel();
@@ -68,8 +76,6 @@ async fn a_stuck_flusher_of_one_node_delays_nobody() {
     other.release().await.unwrap();
     nodes.0[0].cont();
     stuck.await.unwrap().release().await.unwrap();
-    for held in first {
-        held.await.unwrap().release().await.unwrap();
-    }
+    traffic.abort();
     until("no lock is left", CAP, async || nodes.locks().await == 0).await;
 }

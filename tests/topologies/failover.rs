@@ -7,7 +7,7 @@ use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest, Wait};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-use crate::CAP;
+use crate::{CAP, until_asked};
 
 /// Longer than any failover here takes, also on a machine that is busy with other tests.
 const TTL: Duration = Duration::from_secs(120);
@@ -102,18 +102,7 @@ async fn waiters_and_callers_see_nothing_of_a_failover_that_was_asked_for() {
         .cmd(&["SENTINEL", "FAILOVER", "locks"])
         .await;
     let new = watched.moved_from(0, &[0, 1, 2]).await;
-    // The old master answers as one until a sentinel has turned it into a replica, and a release
-    // that is under way when the pool moves is unclear.
-    until("the new master is asked", CAP, async || {
-        let probe = pools[0].lock("probe").ttl(Duration::from_secs(5));
-        let Ok(Some(probe)) = probe.try_acquire().await else {
-            return false;
-        };
-        let exists = watched.servers[new].ask::<u64>(&["EXISTS", "lock:probe"]);
-        let is_there = exists.await == 1;
-        probe.release().await.is_ok() && is_there
-    })
-    .await;
+    until_asked(&pools[0], &watched.servers[new]).await;
     held.verify().await.unwrap();
     held.release().await.unwrap();
     for waiter in waiters {

@@ -25,5 +25,23 @@ mod soak;
 
 use std::time::Duration;
 
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::LockPool;
+
 /// A cap for anything that has to happen at all, on a busy machine.
 const CAP: Duration = Duration::from_secs(60);
+
+/// Returns once the pool asks this server. `verify` does not tell: an old master answers as one until
+/// a sentinel has turned it into a replica, and a release that is under way when the pool moves is
+/// unclear.
+async fn until_asked(pool: &LockPool, new_master: &RedisServer) {
+    until("the new master is asked", CAP, async || {
+        let probe = pool.lock("probe").ttl(Duration::from_secs(5));
+        let Ok(Some(probe)) = probe.try_acquire().await else {
+            return false;
+        };
+        let exists = new_master.ask::<u64>(&["EXISTS", "lock:probe"]).await;
+        probe.release().await.is_ok() && exists == 1
+    })
+    .await;
+}

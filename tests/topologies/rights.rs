@@ -5,7 +5,7 @@ use dlock_runtime::{LockError, LockPool, Refusal, Wait};
 use dlock_tests::patient;
 use dlock_tests::served::{documented_sentinel_rules, documented_user};
 
-use crate::CAP;
+use crate::{CAP, until_asked};
 use dlock_tests::recorded as log;
 
 /// The documented users everywhere, and nobody else but the servers themselves.
@@ -42,11 +42,8 @@ async fn the_documented_users_hold_a_lock_through_a_failover() {
     watched.sentinels[0]
         .cmd(&["SENTINEL", "FAILOVER", "locks"])
         .await;
-    watched.moved_from(0, &[0, 1, 2]).await;
-    until("the new master is asked", CAP, async || {
-        held.verify().await.is_ok()
-    })
-    .await;
+    let new = watched.moved_from(0, &[0, 1, 2]).await;
+    until_asked(&pool, &watched.servers[new]).await;
     held.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     for sentinel in &watched.sentinels {

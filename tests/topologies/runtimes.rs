@@ -8,7 +8,7 @@ use dlock_runtime::LockPool;
 use dlock_tests::patient;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::CAP;
+use crate::{CAP, until_asked};
 
 const RUNTIMES: usize = 3;
 
@@ -32,7 +32,7 @@ fn locks_of_each_runtime_go_on_through_a_failover() {
                 all_hold.wait();
                 has_moved.wait();
                 own.block_on(async {
-                    until("the new master is asked", CAP, async || {
+                    until("each runtime asks the new master", CAP, async || {
                         held.verify().await.is_ok()
                     })
                     .await;
@@ -45,7 +45,8 @@ fn locks_of_each_runtime_go_on_through_a_failover() {
             watched.servers[0].replicated(2).await;
             let sentinel = &watched.sentinels[0];
             sentinel.cmd(&["SENTINEL", "FAILOVER", "locks"]).await;
-            watched.moved_from(0, &[0, 1, 2]).await;
+            let new = watched.moved_from(0, &[0, 1, 2]).await;
+            until_asked(pool, &watched.servers[new]).await;
         });
         has_moved.wait();
     });

@@ -2,13 +2,14 @@
 //! from which the kernel takes the ports of outgoing connections.
 //!
 //! Pools that outlive their server a little, to clean up, would otherwise connect to the next test's.
+//! No port comes twice in one process: tests know what was logged about their server by its address.
 //!
 //! `bind(0)` would pick from that range, with two surprises while a server is down for a restart:
 //! any outgoing connection may take its port, and a client that retries on loopback can be
 //! connected *to itself* (TCP's simultaneous open), and then reads its own requests.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
@@ -24,6 +25,8 @@ const STAYS_CLAIMED: Duration = Duration::from_secs(10);
 
 /// The claims of servers that have gone, the oldest first.
 static GONE: Mutex<VecDeque<(Instant, UdpSocket)>> = Mutex::new(VecDeque::new());
+
+static HANDED_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// A port that other tests, of this process or of another, leave alone while this lives.
 ///
@@ -72,8 +75,10 @@ pub(crate) fn listener() -> (TcpListener, Claim) {
 /// A port on which nothing listened a moment ago.
 pub(super) fn free() -> Claim {
     for _ in 0..1000 {
-        let claim = Claim::on(random_port());
-        if let Some(claim) = claim
+        let port = random_port();
+        let mut handed_out = HANDED_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+        if handed_out.insert(port)
+            && let Some(claim) = Claim::on(port)
             && TcpListener::bind((Ipv4Addr::LOCALHOST, claim.port)).is_ok()
         {
             return claim;

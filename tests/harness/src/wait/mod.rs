@@ -13,8 +13,15 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
-/// How often a condition is checked.
-const POLL: Duration = Duration::from_millis(2);
+/// How often a condition is checked at first; less often the longer it takes, because a check at a
+/// server costs CPU time that it may be waiting for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The pause before the next check of a condition that has been waited for since then.
+fn next_pause(begun: Instant) -> Duration {
+    (begun.elapsed() / 16).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+}
 
 /// The factor for every cap: `DLOCK_TEST_SLOW`, 1 if unset. Set it on a machine that is busy or
 /// slow.
@@ -35,8 +42,8 @@ pub fn scaled(cap: Duration) -> Duration {
     cap * slow_factor()
 }
 
-/// Checks `cond` every 2 ms until it is true. Panics with `what` once the (scaled) cap is over,
-/// even if `cond` itself hangs.
+/// Checks `cond` every 2 ms, and after a second every 50 ms, until it is true. Panics with `what`
+/// once the (scaled) cap is over, even if `cond` itself hangs.
 ///
 /// ```no_run
 /// # async fn example(server: &dlock_harness::RedisServer) {
@@ -57,11 +64,11 @@ pub async fn until_ok<E: Debug>(
     cap: Duration,
     mut cond: impl AsyncFnMut() -> Result<(), E>,
 ) {
-    let mut last = None;
+    let (begun, mut last) = (Instant::now(), None);
     let polling = async {
         while let Err(answer) = cond().await {
             last = Some(answer);
-            pause(POLL).await;
+            pause(next_pause(begun)).await;
         }
     };
     let held = within(cap, polling).await;
@@ -74,14 +81,10 @@ pub async fn until_ok<E: Debug>(
 
 /// [`until`] for synchronous code. A `cond` that hangs is not interrupted.
 pub fn until_blocking(what: &str, cap: Duration, mut cond: impl FnMut() -> bool) {
-    let deadline = Instant::now() + scaled(cap);
+    let (begun, cap) = (Instant::now(), scaled(cap));
     while !cond() {
-        assert!(
-            Instant::now() < deadline,
-            "still not so after {:?}: {what}",
-            scaled(cap)
-        );
-        thread::sleep(POLL);
+        assert!(begun.elapsed() < cap, "still not so after {cap:?}: {what}");
+        thread::sleep(next_pause(begun));
     }
 }
 
