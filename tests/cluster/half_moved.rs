@@ -1,12 +1,15 @@
 //! Locks in a slot that is being moved for a long time: by its key alone a lock is taken, waited for
 //! and given back.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Cluster, until};
-use dlock_runtime::{Batch, Config, Fence, LockError, LockPool, LockRequest, Wait};
+use dlock_runtime::{
+    Batch, Config, Eviction, Fence, Finding, LockError, LockPool, LockRequest, Wait,
+};
 
 use dlock_tests::served::{documented_cluster_rules, documented_user};
 use dlock_tests::{KINDS, of_kind};
@@ -126,6 +129,48 @@ async fn what_locks_do_besides_they_do_while_their_slot_is_moving() {
     only_counters_are_left(&cluster).await;
 }
 
+/// An administrator sees the locks of both nodes, and ends a hold at either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_administrator_sees_the_locks_of_a_slot_that_is_moving() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool(&cluster).await;
+    let (mut held, mut keys) = (Vec::new(), BTreeSet::new());
+    for (number, (kind, _)) in KINDS.into_iter().enumerate() {
+        let key = format!("{{k}}:{number}");
+        held.push(lock(&pool, &key, kind).acquire().await.unwrap());
+        keys.insert(key);
+    }
+    let (slot, to) = elsewhere(&cluster).await;
+    let mut steps = 0;
+    let look = async || {
+        steps += 1;
+        let admin = pool.admin();
+        let (mut list, mut seen) = (admin.list("{k}:*"), BTreeSet::new());
+        while let Some(page) = list.next_page().await.unwrap() {
+            seen.extend(page.iter().map(|it| it.key().to_string()));
+        }
+        assert_eq!(seen, keys);
+        for key in &keys {
+            let shown = admin.show(&**key).await.unwrap().unwrap();
+            assert_eq!(shown.holders().len(), 1, "{key}");
+        }
+        for (number, (kind, _)) in KINDS.into_iter().enumerate() {
+            let key = format!("{{k}}:evicted:{number}:{steps}");
+            let evicted = lock(&pool, &key, kind).acquire().await.unwrap();
+            let shown = admin.show(&*key).await.unwrap().unwrap();
+            let holder = shown.holders()[0].fingerprint();
+            let eviction = admin.evict(&*key, holder).await;
+            assert_eq!(eviction.unwrap(), Eviction::Done, "{key}");
+            evicted.verify().await.unwrap_err();
+        }
+    };
+    cluster.migrate(slot, to, look).await;
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    only_counters_are_left(&cluster).await;
+}
+
 /// They stand in the queues when the slot begins to move: before its first key has moved, and later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_already_gets_the_lock_while_its_slot_is_moving() {
@@ -201,6 +246,10 @@ async fn without_the_right_to_be_sent_on_the_error_names_it() {
     for node in &cluster.nodes {
         node.cmd(&["ACL", "SETUSER", "dlock", "-asking"]).await;
     }
+    // A check finds it before a slot moves.
+    let findings = pool.check().await.unwrap();
+    let names_it = |it: &Finding| it.advice().contains("ACL SETUSER <user> +asking");
+    assert!(findings.iter().any(names_it), "{findings:?}");
     let (slot, to) = elsewhere(&cluster).await;
     cluster
         .migrate(slot, to, async || {

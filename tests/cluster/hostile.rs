@@ -164,6 +164,9 @@ const LIES: &[Lie] = &[
     map("another node's slots", |it| {
         first_at(it, "127.0.0.1", it.real[2])
     }),
+    map("nobody else's slots", |it| {
+        Says::This(slots([(0, range(0).1, "127.0.0.1", it.own)]))
+    }),
     map("ranges that overlap", |it| {
         let real = |node| (range(node).0, range(node).1, "127.0.0.1", it.real[node]);
         let all = |port| (0, 16_383, "127.0.0.1", port);

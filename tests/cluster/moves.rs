@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dlock_harness::{Cluster, until};
-use dlock_runtime::{LockGuard, LockPool, LockRequest, Wait};
+use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest, Wait};
 use tokio::task::JoinHandle;
 
 use crate::{CAP, pool};
@@ -73,6 +73,36 @@ async fn a_pool_that_knows_the_old_place_is_sent_on() {
         let exists: u64 = cluster.nodes[to].ask(&["EXISTS", NAME]).await;
         assert_eq!(exists, 1);
         guard.release().await.unwrap();
+    }
+}
+
+/// The old node says late where the slot is, and the new one does not answer: both tries have one
+/// `command_timeout` together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_redirect_leaves_the_second_try_the_rest_of_the_time() {
+    const TIMEOUT: Duration = Duration::from_secs(3);
+    let cluster = Cluster::start(3).await;
+    let config = Config::new(cluster.url()).command_timeout(TIMEOUT);
+    let pool = LockPool::connect(config).await.unwrap();
+    for all in [&["{k}:1"][..], &["{k}:1", "{k}:2"]] {
+        let request = || pool.lock_all(all.iter().copied()).wait(Duration::ZERO);
+        request().acquire().await.unwrap().release().await.unwrap();
+        let slot = cluster.slot("{k}").await;
+        let from = cluster.owner(slot).await;
+        let to = (from + 1) % 3;
+        cluster.migrate(slot, to, async || {}).await;
+        cluster.nodes[to].stop_signal();
+        cluster.nodes[from].stop_signal();
+        let (began, request) = (Instant::now(), request());
+        let late = tokio::spawn(async move { request.acquire().await });
+        tokio::time::sleep(TIMEOUT * 4 / 5).await;
+        assert!(!late.is_finished());
+        cluster.nodes[from].cont();
+        let error = late.await.unwrap().unwrap_err();
+        let took = began.elapsed();
+        cluster.nodes[to].cont();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+        assert!(took < TIMEOUT * 3 / 2, "{took:?}"); // each its own: 5.4 s
     }
 }
 

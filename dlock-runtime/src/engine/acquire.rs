@@ -315,8 +315,9 @@ async fn past_the_queue(
     begun: Moment,
 ) -> Result<(LockGuard, Grant), LockError> {
     let (mut was_late, mut was_elsewhere) = (false, false);
+    let until = core.now().plus(core.settings().command_timeout); // of all tries together
     loop {
-        let tried = try_once(core, spec).await;
+        let tried = try_once(core, spec, until).await;
         core.check_process()?; // a forked child may poll what its parent began
         let error = match tried {
             Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant, begun) {
@@ -357,15 +358,17 @@ enum Tried {
     Late,
 }
 
-/// One attempt; one `command_timeout` bounds connecting and sending.
-async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, CommandError> {
-    let (settings, clock) = (core.settings(), core.backend().clock());
-    let begun = clock.now();
-    let connect = settings.connect_timeout.min(settings.command_timeout);
-    let backend = core.backend();
-    let (link, now) = backend.link_at(begun, spec.name(), connect).await?;
-    let left = settings.command_timeout.saturating_sub(begun.until(now));
-    let within = left
+/// One attempt; `until` bounds connecting and sending.
+async fn try_once(
+    core: &Arc<Core>,
+    spec: &Arc<AcquireSpec>,
+    until: Moment,
+) -> Result<Tried, CommandError> {
+    let (backend, now) = (core.backend(), core.now());
+    let connect = core.settings().connect_timeout.min(now.until(until));
+    let (link, now) = backend.link_at(now, spec.name(), connect).await?;
+    let within = now
+        .until(until)
         .max(Duration::from_millis(1))
         .min(spec.terms.validity());
     let sent = Sent::prepare(core, spec, &link, false, (now, within));

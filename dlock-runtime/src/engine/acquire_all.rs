@@ -7,6 +7,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dlock_grammar::kind::KindError;
 
@@ -75,24 +76,23 @@ async fn at_once(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
     begun: Moment,
+    until: Moment,
 ) -> Result<Option<Held>, CommandError> {
     let alone =
         |spec: &Arc<AcquireSpec>| spec.kind == Kind::Exclusive && spec.queue_key.is_for_all();
     let (true, Some(first)) = (specs.iter().all(alone), specs.first()) else {
         return Ok(None);
     };
-    let (settings, backend) = (core.settings(), core.backend());
+    let (backend, now) = (core.backend(), core.now());
     if !backend.in_one_step(&mut specs.iter().map(|it| &**it.name())) {
         return Ok(None);
     }
-    let (link, now) = backend
-        .link_at(
-            core.now(),
-            first.name(),
-            settings.connect_timeout.min(settings.command_timeout),
-        )
-        .await?;
-    let within = settings.command_timeout.min(first.terms.validity());
+    let connect = core.settings().connect_timeout.min(now.until(until));
+    let (link, now) = backend.link_at(now, first.name(), connect).await?;
+    let within = now
+        .until(until)
+        .max(Duration::from_millis(1))
+        .min(first.terms.validity());
     let prepare = |spec: &Arc<AcquireSpec>| Sent::prepare(core, spec, &link, false, (now, within));
     let sent: Vec<Sent> = specs.iter().map(prepare).collect();
     for sent in &sent {
@@ -148,9 +148,10 @@ async fn in_order(
     deadline: &Deadline,
 ) -> Result<Result<LockGuard, CommandError>, LockError> {
     let (begun, mut held) = (core.now(), Held::new());
-    let mut taken = at_once(core, specs, deadline.begun()).await;
+    let until = begun.plus(core.settings().command_timeout); // of both tries together
+    let mut taken = at_once(core, specs, deadline.begun(), until).await;
     if let Err(CommandError::Elsewhere(_)) = taken {
-        taken = at_once(core, specs, deadline.begun()).await;
+        taken = at_once(core, specs, deadline.begun(), until).await;
     }
     match taken {
         Ok(Some(held)) => return Ok(begin(core, specs, begun, held).await),

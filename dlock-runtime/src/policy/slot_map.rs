@@ -2,7 +2,8 @@
 //! what others said since (`MOVED`).
 //!
 //! Pure. Invariants: an answer to a question that was asked before a `MOVED` arrived does not
-//! overrule it; what is listed is bounded by the number of slots.
+//! overrule it; what is listed is bounded by the number of slots; a slot that one list leaves out is
+//! looked up in the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -84,20 +85,42 @@ impl SlotMap {
         Asked(self.redirects)
     }
 
-    /// A node answered that question. Returns whether it says something new.
-    pub(crate) fn learn(&mut self, mut listed: Vec<Listed>, asked: Asked) -> bool {
+    /// Nodes answered that question; the first list is believed first. Returns whether they say
+    /// something new.
+    pub(crate) fn learn(&mut self, lists: Vec<Vec<Listed>>, asked: Asked) -> bool {
         let before = std::mem::take(&mut self.ranges);
-        let mut free = 0;
-        listed.sort_by_key(|it| *it.slots.start());
-        for it in listed {
-            let (first, last) = (*it.slots.start(), *it.slots.end());
-            if first >= free && first <= last && last < SLOTS {
-                free = last + 1;
-                self.ranges.insert(last, it);
+        for mut listed in lists {
+            let mut free = 0;
+            listed.sort_by_key(|it| *it.slots.start());
+            for it in listed {
+                let (first, last) = (*it.slots.start(), *it.slots.end());
+                if first >= free && first <= last && last < SLOTS {
+                    free = last + 1;
+                    self.add(&it);
+                }
             }
         }
         let moved = self.moved.len();
         self.moved.retain(|_, (_, number)| *number > asked.0);
         before != self.ranges || moved != self.moved.len()
+    }
+
+    /// Adds those slots of a range that no other range has.
+    fn add(&mut self, listed: &Listed) {
+        let (mut next, last) = (*listed.slots.start(), *listed.slots.end());
+        while next <= last {
+            let known = self.ranges.range(next..).next();
+            let known = known.map(|(_, known)| (*known.slots.start(), *known.slots.end()));
+            match known {
+                Some((first, end)) if first <= next => next = end + 1,
+                other => {
+                    let end = other.map_or(last, |(first, _)| last.min(first - 1));
+                    let slots = next..=end;
+                    let node = listed.node.clone();
+                    self.ranges.insert(end, Listed { slots, node });
+                    next = end + 1;
+                }
+            }
+        }
     }
 }

@@ -43,7 +43,8 @@ impl RedisLink {
     ) -> Result<Answers, CommandError> {
         let native = self.connection.deletes.known();
         let unused = self.unused_names();
-        let (questions, tried) = questions(&unused, native, with_scripts);
+        let of_cluster = self.connection.of_cluster.is_some();
+        let (questions, tried) = questions(&unused, native, with_scripts, of_cluster);
         let mut multiplexed = self.connection.multiplexed.clone();
         let asking = pin!(async move { questions.query_async(&mut multiplexed).await });
         let before = wall_clock();
@@ -114,6 +115,7 @@ fn questions(
     unused: &[String; 2],
     native: Option<Native>,
     with_scripts: bool,
+    of_cluster: bool,
 ) -> (Pipeline, Vec<&'static str>) {
     let mut all = redis::pipe();
     all.cmd("PING").cmd("TIME").add_command(Native::question());
@@ -135,7 +137,12 @@ fn questions(
         all.add_command(scripts::RIGHTS.call(By::Text, &[one], &tried));
         let none: [&str; 0] = [];
         all.add_command(scripts::RIGHTS.call(By::Hash, &[one, two], &none));
-        return (all, vec!["evalsha"]);
+        if !of_cluster {
+            return (all, vec!["evalsha"]);
+        }
+        // `ASKING` is about the next command alone, which must not be another caller's.
+        all.cmd("ASKING").cmd("CLUSTER").arg("INFO");
+        return (all, vec!["evalsha", "asking", "cluster|info"]);
     }
     let mut tried = Vec::new();
     for (name, after_key) in on_a_key.filter(|(name, _)| ON_A_KEY.contains(name)) {

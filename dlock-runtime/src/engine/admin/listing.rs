@@ -28,9 +28,9 @@ const FIRST_FEW: usize = 4;
 ///
 /// It walks through all keys of the database with `SCAN`, some hundred at a time, so that no
 /// command blocks the server for long; a database of a million keys takes some seconds, however
-/// many match. A lock that is held all the time is returned at least once, and may be
-/// returned twice; one that is taken or freed meanwhile may be missing. Locks that nobody holds are left out, also while
-/// somebody waits for them.
+/// many match. A lock that is held all the time is returned at least once, and may be returned
+/// twice; one that is taken or freed meanwhile may be missing, and so may one that moves to another
+/// master of a cluster. Locks that nobody holds are left out, also while somebody waits for them.
 #[must_use = "it asks the server only when `next_page` is called"]
 pub struct Listing {
     core: Arc<Core>,

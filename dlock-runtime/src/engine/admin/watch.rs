@@ -78,7 +78,8 @@ pub enum Change {
     Holders,
     /// Its holders are the same, but another number waits, or another is first.
     Queue,
-    /// Nobody holds it any more.
+    /// Nobody holds it any more. Or it moved to another master of a cluster while a pass went by,
+    /// and the next pass tells that it is [taken](Self::Taken).
     Freed,
 }
 

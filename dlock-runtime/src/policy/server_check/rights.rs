@@ -29,6 +29,8 @@ enum Cost {
     Deletes,
     DeadWaiters,
     Transactions,
+    MovingLocks,
+    SlotMaps,
 }
 
 /// Why a command was refused.
@@ -66,7 +68,7 @@ const fn in_script(name: &'static str, after_key: &'static str, cost: Cost) -> R
 }
 
 /// All rights of locks. Those of guarded writes depend on the batches.
-pub(crate) static RIGHTS: [Right; 30] = [
+pub(crate) static RIGHTS: [Right; 32] = [
     direct("ping", Cost::Calls),
     direct("command|info", Cost::Deletes),
     direct("info", Cost::DeadWaiters),
@@ -100,6 +102,9 @@ pub(crate) static RIGHTS: [Right; 30] = [
     // For `min_replicas` and `min_aof`.
     direct("wait", Cost::Calls),
     direct("waitaof", Cost::Calls),
+    // At a node of a cluster, where no pool connects without `cluster|slots`.
+    direct("asking", Cost::MovingLocks),
+    direct("cluster|info", Cost::SlotMaps),
 ];
 
 pub(crate) fn right(name: &str) -> Option<&'static Right> {
@@ -120,12 +125,18 @@ impl Cost {
             Cost::Deletes => "a release deletes by two commands",
             Cost::DeadWaiters => "a grant to a dead waiter keeps its lock for 3 s",
             Cost::Transactions => "a transaction may be sent twice",
+            Cost::MovingLocks => {
+                "while a slot moves, its locks that have moved are neither renewed nor taken"
+            }
+            Cost::SlotMaps => {
+                "a node that others have replaced may be believed for a moment about who serves what"
+            }
         }
     }
 
     fn weight(self) -> Weight {
         match self {
-            Cost::Calls | Cost::Renewals => Weight::Harms,
+            Cost::Calls | Cost::Renewals | Cost::MovingLocks => Weight::Harms,
             _ => Weight::Matters,
         }
     }

@@ -23,7 +23,7 @@ fn map() -> SlotMap {
     let mut map = SlotMap::default();
     let halves = vec![listed(8192, SLOTS - 2, 2), listed(0, 8191, 1)];
     let asked = map.asking();
-    map.learn(halves, asked);
+    map.learn(vec![halves], asked);
     map
 }
 
@@ -52,13 +52,32 @@ fn a_redirect_counts_until_a_list_that_was_asked_for_later() {
     assert_eq!((port(&map, 7), port(&map, 8)), (Some(3), Some(1)));
     assert_eq!(map.slot_of(&host(3)), Some(7));
     assert_ne!(map.number(7), map.number(8));
-    map.learn(vec![listed(0, 100, 1)], before);
+    map.learn(vec![vec![listed(0, 100, 1)]], before);
     assert_eq!((port(&map, 7), port(&map, 8)), (Some(3), Some(1)));
     let after = map.asking();
-    assert!(map.learn(vec![listed(0, 100, 1)], after));
-    assert!(!map.learn(vec![listed(0, 100, 1)], after), "nothing new");
+    assert!(map.learn(vec![vec![listed(0, 100, 1)]], after));
+    assert!(
+        !map.learn(vec![vec![listed(0, 100, 1)]], after),
+        "nothing new"
+    );
     assert_eq!(port(&map, 7), Some(1));
     assert!(!map.nodes().contains(&host(3)));
+}
+
+#[test]
+fn what_one_list_leaves_out_is_looked_up_in_the_next() {
+    let mut map = SlotMap::default();
+    let lists = vec![
+        vec![listed(10, 20, 1), listed(40, 50, 1)],
+        vec![listed(0, 15, 2), listed(16, 60, 2)],
+        vec![listed(0, 100, 3)],
+    ];
+    let asked = map.asking();
+    map.learn(lists, asked);
+    let ports = [0, 9, 10, 20, 21, 39, 40, 50, 51, 60, 61, 100, 101].map(|it| port(&map, it));
+    let expected = [2, 2, 1, 1, 2, 2, 1, 1, 2, 2, 3, 3];
+    assert_eq!(ports[..12], expected.map(Some));
+    assert_eq!(ports[12], None);
 }
 
 #[test]
@@ -73,7 +92,7 @@ fn strange_lists_and_redirects_are_left_out() {
         listed(30, 21, 3),
         listed(40, SLOTS, 4),
     ];
-    map.learn(strange, asked);
+    map.learn(vec![strange], asked);
     let ports = [0, 10, 15, 25, 50].map(|slot| port(&map, slot));
     assert_eq!(ports, [Some(1), Some(1), None, None, None]);
 }
@@ -85,7 +104,7 @@ proptest! {
         let mut map = SlotMap::default();
         let list = told.iter().map(|(one, other, port)| listed(*one.min(other), *one.max(other), *port));
         let asked = map.asking();
-        map.learn(list.collect(), asked);
+        map.learn(vec![list.collect()], asked);
         for (slot, _, port) in &told {
             map.moved(*slot, host(*port));
         }

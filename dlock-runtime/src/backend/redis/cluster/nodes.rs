@@ -273,7 +273,7 @@ impl Nodes {
             return false;
         }
         (state.epoch, state.older) = (said.epoch, 0);
-        let is_new = state.map.learn(said.listed, asked);
+        let is_new = state.map.learn(said.lists, asked);
         let serving: BTreeSet<Host> = state.map.nodes().into_iter().cloned().collect();
         let nodes = std::mem::take(&mut state.nodes);
         let unused = std::mem::take(&mut state.unused);

@@ -35,34 +35,49 @@ const MOST_SAID: u64 = 16 << 20;
 /// A cluster has no more masters: what Redis is made for, and few enough to connect to.
 const MOST_MASTERS: usize = 1000;
 
-/// What one node says.
+/// What nodes say.
 pub(super) struct Said {
-    /// The highest configuration epoch that it knows, or 0: the later of two answers has the
-    /// higher one.
+    /// The highest configuration epoch that one of them knows, or 0: the later of two answers has
+    /// the higher one.
     pub(super) epoch: u64,
-    pub(super) listed: Vec<Listed>,
+    /// One list for each, the latest first. A list may lack slots.
+    pub(super) lists: Vec<Vec<Listed>>,
 }
 
-/// Of those that answer, the answer of the one that knows the latest configuration.
+impl Said {
+    fn of_all(mut answers: Vec<One>) -> Option<Self> {
+        answers.sort_by_key(|it| std::cmp::Reverse(it.epoch));
+        Some(Self {
+            epoch: answers.first()?.epoch,
+            lists: answers.into_iter().map(|it| it.listed).collect(),
+        })
+    }
+}
+
+/// What one node says.
+struct One {
+    epoch: u64,
+    listed: Vec<Listed>,
+}
+
+/// The answers of those that answer soon.
 pub(super) async fn who_serves_what(
     addresses: &[Arc<RedisAddress>],
     until: Instant,
 ) -> Result<Said, CommandError> {
-    let (mut errors, mut best): (_, Option<Said>) = (Vec::new(), None);
+    let (mut errors, mut answers) = (Vec::new(), Vec::new());
     // Its drop ends what is not needed any more.
-    let mut asked: JoinSet<(String, Result<Said, CommandError>)> = JoinSet::new();
+    let mut asked: JoinSet<(String, Result<One, CommandError>)> = JoinSet::new();
     let mut more = addresses.chunks(AT_ONCE);
     let mut patience = Instant::now();
     loop {
         let answered = timeout_at(patience.min(until), asked.join_next()).await;
         match answered {
             Ok(Some(Ok((_, Ok(said))))) => {
-                if best.is_none() {
+                if answers.is_empty() {
                     patience = Instant::now() + FOR_THE_OTHERS;
                 }
-                if best.as_ref().is_none_or(|best| said.epoch > best.epoch) {
-                    best = Some(said);
-                }
+                answers.push(said);
             }
             Ok(Some(Ok((node, Err(error))))) => errors.push((node, error)),
             Ok(Some(Err(error))) if error.is_panic() => {
@@ -72,9 +87,10 @@ pub(super) async fn who_serves_what(
             }
             Ok(Some(Err(_))) => {} // the runtime is shutting down
             Ok(None) | Err(_) => {
-                if let Some(best) = best {
-                    return Ok(best);
+                if let Some(said) = Said::of_all(answers) {
+                    return Ok(said);
                 }
+                answers = Vec::new();
                 let next = more.next();
                 if Instant::now() >= until || (next.is_none() && asked.is_empty()) {
                     return Err(nobody(&errors));
@@ -114,13 +130,13 @@ fn nobody(errors: &[(String, CommandError)]) -> CommandError {
     )))
 }
 
-async fn ask(address: &RedisAddress, until: Instant) -> Result<Said, CommandError> {
+async fn ask(address: &RedisAddress, until: Instant) -> Result<One, CommandError> {
     let silent = |_| Err(CommandError::Unsent(Reason::new("no answer")));
     let asking = timeout_at(until, question(address, until)).await;
     asking.unwrap_or_else(silent)
 }
 
-async fn question(address: &RedisAddress, until: Instant) -> Result<Said, CommandError> {
+async fn question(address: &RedisAddress, until: Instant) -> Result<One, CommandError> {
     let Endpoint::Tcp(host) = &address.endpoint else {
         return Err(CommandError::Setup(Reason::new(
             "a node is given by host and port",
@@ -175,7 +191,7 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<Said, Comman
     let epoch = epoch
         .and_then(|epoch| epoch.trim().parse().ok())
         .unwrap_or(0);
-    Ok(Said { epoch, listed })
+    Ok(One { epoch, listed })
 }
 
 /// The answers to `CLUSTER SLOTS` and `CLUSTER INFO`.

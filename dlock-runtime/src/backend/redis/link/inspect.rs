@@ -1,15 +1,17 @@
 //! Reads locks for an administrator: plain commands, so a server without scripts answers them too.
 //!
 //! One pipeline carries the commands about all locks of a page, and a second one those about the
-//! sets among them. Nothing keeps others' commands out between two of them, so a lock that changes
-//! hands may be read half before and half after it. Invariants: it writes nothing; no command reads
-//! more than the caller's bound, so none blocks the server for long.
+//! sets among them; in a cluster, keys that have moved are looked up at their new node. Nothing keeps
+//! others' commands out between two of them, so a lock that changes hands may be read half before
+//! and half after it. Invariants: it writes nothing; no command reads more than the caller's bound,
+//! so none blocks the server for long.
 
 use std::time::Duration;
 
-use redis::{Pipeline, Value};
+use redis::{Cmd, Value};
 
 use super::RedisLink;
+use super::moving::Answered;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::{errors, reply};
 use crate::values::error::Refusal;
@@ -38,7 +40,7 @@ impl RedisLink {
         scan.arg("COUNT").arg(KEYS_AT_ONCE);
         let (answers, _) = self.connection.exchange(scan, within).await?;
         let answer = answers.first().unwrap_or(&Value::Nil);
-        refused(answer)?;
+        errors::error_of_answer(answer).map_or(Ok(()), Err)?;
         scanned(answer).ok_or_else(|| reply::unexpected("SCAN", answer))
     }
 
@@ -51,14 +53,12 @@ impl RedisLink {
         let Some(first) = locks.first() else {
             return Ok(Vec::new());
         };
-        let mut ask = redis::pipe();
-        ask.cmd("TIME");
-        ask.cmd("GET")
-            .arg(&*self.connection.names.of(first).counter);
+        let counter = self.connection.names.of(first).counter;
+        let mut ask = vec![redis::cmd("TIME"), Cmd::get(&*counter)];
         for lock in locks {
             self.ask_about(lock, part, &mut ask);
         }
-        let answers = self.looked_at(ask, within).await?;
+        let answers = self.at_its_node(&ask, within).await;
         let mut all = read_all(&answers, locks.len())?;
         let each = all.iter_mut().zip(locks.iter().copied());
         let is_set = |(stored, _): &(&mut Stored, &str)| matches!(stored.lock, StoredLock::Set(_));
@@ -66,57 +66,38 @@ impl RedisLink {
         if sets.is_empty() {
             return Ok(all);
         }
-        let mut ask = redis::pipe();
+        let mut ask = Vec::new();
         for (_, lock) in &sets {
             ask_about_set(lock, part, &mut ask);
         }
         // The whole time again: what a slow first answer left could be too short for any.
-        let answers = self.looked_at(ask, within).await?;
+        let answers = self.at_its_node(&ask, within).await;
         for ((stored, _), answers) in sets.iter_mut().zip(answers.chunks(EACH_SET)) {
             read_set(&mut stored.lock, answers)?;
         }
         Ok(all)
     }
 
-    /// The answers to questions about locks, unless they are elsewhere in a cluster.
-    async fn looked_at(&self, ask: Pipeline, within: Duration) -> Result<Vec<Value>, CommandError> {
-        let (answers, _) = self.connection.exchange(ask, within).await?;
-        if self.connection.of_cluster.is_some() {
-            let errors = answers.iter();
-            let mut errors = errors.filter_map(|it| self.connection.error_of_answer(it));
-            let is_of_slots = |it: &CommandError| {
-                matches!(it, CommandError::Elsewhere(_) | CommandError::Moving(_))
-            };
-            if let Some(error) = errors.find(is_of_slots) {
-                return Err(error);
-            }
-        }
-        Ok(answers)
-    }
-
     /// The commands whose answers [`read_lock`] reads.
-    fn ask_about(&self, lock: &str, part: Part, ask: &mut Pipeline) {
+    fn ask_about(&self, lock: &str, part: Part, ask: &mut Vec<Cmd>) {
         let of = self.connection.names.of(lock);
         let (queue, heartbeats) = (of.queue.text(), of.heartbeats.text());
-        ask.cmd("GET").arg(lock);
-        ask.cmd("PTTL").arg(lock);
-        ask.cmd("ZCARD").arg(&queue);
-        range(&queue, part, ask);
-        range(&heartbeats, part, ask);
+        ask.extend([Cmd::get(lock), Cmd::pttl(lock), Cmd::zcard(&queue)]);
+        ask.extend([range(&queue, part), range(&heartbeats, part)]);
     }
 }
 
 /// The commands whose answers [`read_set`] reads.
-fn ask_about_set(lock: &str, part: Part, ask: &mut Pipeline) {
-    ask.cmd("ZCARD").arg(lock);
-    ask.cmd("ZRANGE").arg(lock).arg(-1).arg(-1);
-    range(lock, part, ask);
+fn ask_about_set(lock: &str, part: Part, ask: &mut Vec<Cmd>) {
+    ask.extend([Cmd::zcard(lock), Cmd::zrange(lock, -1, -1)]);
+    ask.push(range(lock, part));
 }
 
-fn range(key: &str, part: Part, ask: &mut Pipeline) {
+fn range(key: &str, part: Part) -> Cmd {
     let last = part.from + part.most - 1;
-    ask.cmd("ZRANGE").arg(key).arg(part.from).arg(last);
-    ask.arg("WITHSCORES");
+    let mut range = redis::cmd("ZRANGE");
+    range.arg(key).arg(part.from).arg(last).arg("WITHSCORES");
+    range
 }
 
 fn scanned(answer: &Value) -> Option<Scanned> {
@@ -136,15 +117,12 @@ fn scanned(answer: &Value) -> Option<Scanned> {
     })
 }
 
-fn read_all(answers: &[Value], locks: usize) -> Result<Vec<Stored>, CommandError> {
+fn read_all(answers: &[Answered], locks: usize) -> Result<Vec<Stored>, CommandError> {
     let ([time, counter], each) = answers
         .split_first_chunk::<2>()
         .ok_or_else(|| reply::unexpected("TIME", &Value::Nil))?;
-    for answer in [time, counter] {
-        refused(answer)?;
-    }
-    let time = reply::time(time)?;
-    let last_epoch = reply::text(counter).and_then(|it| it.parse().ok()); // a stranger's is no epoch
+    let time = reply::time(told(time)?)?;
+    let last_epoch = reply::text(told(counter)?).and_then(|it| it.parse().ok()); // a stranger's is no epoch
     let all = each
         .chunks(EACH)
         .map(|answers| read_lock(answers, time, last_epoch));
@@ -157,17 +135,16 @@ fn read_all(answers: &[Value], locks: usize) -> Result<Vec<Stored>, CommandError
 
 /// The answers about one lock. A set is left empty, for [`read_set`].
 fn read_lock(
-    answers: &[Value],
+    answers: &[Answered],
     time: u64,
     last_epoch: Option<u64>,
 ) -> Result<Stored, CommandError> {
     let [value, pttl, queue_len, queue, heartbeats] = answers else {
         return Err(reply::unexpected("GET", &Value::Nil));
     };
-    refused(pttl)?;
-    let left = match pttl {
+    let left = match told(pttl)? {
         Value::Int(ms) => u64::try_from(*ms).ok().map(Duration::from_millis),
-        _ => return Err(reply::unexpected("PTTL", pttl)),
+        other => return Err(reply::unexpected("PTTL", other)),
     };
     let silent = members(heartbeats)?.into_iter();
     let silent = silent.filter(|(_, until)| *until <= time);
@@ -181,27 +158,26 @@ fn read_lock(
     })
 }
 
-fn read_value(value: &Value, left: Option<Duration>) -> Result<StoredLock, CommandError> {
-    match value {
+fn read_value(value: &Answered, left: Option<Duration>) -> Result<StoredLock, CommandError> {
+    if is_other_type(value) {
+        return Ok(StoredLock::Set(StoredSet {
+            members: Vec::new(),
+            last: Vec::new(),
+            count: 0,
+            left,
+        }));
+    }
+    match told(value)? {
         Value::Nil => Ok(StoredLock::Nothing),
         Value::BulkString(value) => Ok(StoredLock::Value {
             value: value.clone(),
             left,
         }),
-        other if is_other_type(other) => Ok(StoredLock::Set(StoredSet {
-            members: Vec::new(),
-            last: Vec::new(),
-            count: 0,
-            left,
-        })),
-        other => {
-            refused(other)?;
-            Err(reply::unexpected("GET", other))
-        }
+        other => Err(reply::unexpected("GET", other)),
     }
 }
 
-fn read_set(lock: &mut StoredLock, answers: &[Value]) -> Result<(), CommandError> {
+fn read_set(lock: &mut StoredLock, answers: &[Answered]) -> Result<(), CommandError> {
     let ([count, last, range], StoredLock::Set(set)) = (answers, &mut *lock) else {
         return Err(reply::unexpected("ZRANGE", &Value::Nil));
     };
@@ -209,12 +185,10 @@ fn read_set(lock: &mut StoredLock, answers: &[Value]) -> Result<(), CommandError
         *lock = StoredLock::OtherType;
         return Ok(());
     }
-    for answer in [count, last] {
-        refused(answer)?;
-    }
-    let last = match last {
+    told(count)?;
+    let last = match told(last)? {
         Value::Array(items) => items.first(),
-        _ => return Err(reply::unexpected("ZRANGE", last)),
+        other => return Err(reply::unexpected("ZRANGE", other)),
     };
     let Some(Value::BulkString(last)) = last else {
         *lock = StoredLock::Nothing; // it ended meanwhile
@@ -228,22 +202,22 @@ fn read_set(lock: &mut StoredLock, answers: &[Value]) -> Result<(), CommandError
 }
 
 /// The number of a set's members; 0 for a key of another type, which is none of ours.
-fn length(answer: &Value) -> Result<usize, CommandError> {
+fn length(answer: &Answered) -> Result<usize, CommandError> {
     if is_other_type(answer) {
         return Ok(0);
     }
-    refused(answer)?;
+    let answer = told(answer)?;
     let length = reply::number(answer).and_then(|it| usize::try_from(it).ok());
     length.ok_or_else(|| reply::unexpected("ZCARD", answer))
 }
 
 /// Members with their scores, in either protocol's shape: pairs, or one flat list. Nothing for a
 /// key of another type.
-fn members(answer: &Value) -> Result<Vec<(Vec<u8>, u64)>, CommandError> {
+fn members(answer: &Answered) -> Result<Vec<(Vec<u8>, u64)>, CommandError> {
     if is_other_type(answer) {
         return Ok(Vec::new());
     }
-    refused(answer)?;
+    let answer = told(answer)?;
     let unexpected = || reply::unexpected("ZRANGE", answer);
     let Value::Array(items) = answer else {
         return Err(unexpected());
@@ -280,11 +254,10 @@ fn score_of(score: &Value) -> Option<u64> {
     Some(number as u64)
 }
 
-fn is_other_type(answer: &Value) -> bool {
-    let error = errors::error_of_answer(answer);
-    matches!(error, Some(CommandError::Refused(Refusal::WrongType, _)))
+fn is_other_type(answer: &Answered) -> bool {
+    matches!(answer, Err(CommandError::Refused(Refusal::WrongType, _)))
 }
 
-fn refused(answer: &Value) -> Result<(), CommandError> {
-    errors::error_of_answer(answer).map_or(Ok(()), Err)
+fn told(answer: &Answered) -> Result<&Value, CommandError> {
+    answer.as_ref().map_err(CommandError::clone)
 }

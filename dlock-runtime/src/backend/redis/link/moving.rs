@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::RedisLink;
@@ -29,7 +30,7 @@ use crate::values::error::Reason;
 use crate::values::ttl::Ttl;
 
 /// The answer to one command: the server's, or why there is none.
-type Answered = Result<Value, CommandError>;
+pub(super) type Answered = Result<Value, CommandError>;
 
 impl RedisLink {
     /// Sends each command to the node that has its key. One answer for each, in order.
@@ -56,15 +57,26 @@ impl RedisLink {
         }
         let mut answered: Vec<Answered> = answers.into_iter().map(|it| self.read_one(it)).collect();
         let redirects = cluster.and_then(|cluster| cluster.redirects.upgrade());
+        let Some(redirects) = redirects.filter(|_| !left(until).is_zero()) else {
+            return answered;
+        };
+        let mut asking = JoinSet::new(); // at the same time: one of them may hang
         for (node, places) in asked {
-            let Some(redirects) = redirects.as_ref().filter(|_| !left(until).is_zero()) else {
-                break;
-            };
             let theirs = places.iter().filter_map(|at| commands.get(*at).cloned());
-            let theirs = redirects.ask(node, theirs.collect(), left(until)).await;
-            let theirs: Vec<Answered> = match theirs {
-                Ok(theirs) => theirs,
-                Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
+            let (theirs, redirects) = (theirs.collect(), redirects.clone());
+            asking.spawn(async move {
+                match redirects.ask(node, theirs, left(until)).await {
+                    Ok(theirs) => (places, theirs),
+                    Err(error) => {
+                        let each = places.iter().map(|_| Err(error.clone())).collect();
+                        (places, each)
+                    }
+                }
+            });
+        }
+        while let Some(ended) = asking.join_next().await {
+            let Ok((places, theirs)) = ended else {
+                continue; // the runtime is shutting down
             };
             for (at, answer) in places.into_iter().zip(theirs) {
                 if let Some(place) = answered.get_mut(at) {
@@ -75,8 +87,8 @@ impl RedisLink {
         answered
     }
 
-    /// Sends each command behind an `ASKING`. One that was refused is the answer to its command, which
-    /// the node then took for one of another slot.
+    /// Sends each command behind an `ASKING`. If that was refused, the node takes the command for one of
+    /// another slot and refuses it, too, unless the slot has become its own meanwhile.
     pub(in crate::backend::redis) async fn asking(
         &self,
         commands: &[Cmd],
@@ -86,7 +98,9 @@ impl RedisLink {
         let (answers, _) = self.connection.exchange(all, within).await?;
         let mut answers = answers.into_iter().map(|it| self.read_one(it));
         let pairs = std::iter::from_fn(|| answers.next().zip(answers.next()));
-        Ok(pairs.map(|(asking, answer)| asking.and(answer)).collect())
+        let both =
+            |(asking, answer): (Answered, Answered)| answer.or_else(|why| asking.and(Err(why)));
+        Ok(pairs.map(both).collect())
     }
 
     fn read_one(&self, answer: Value) -> Answered {

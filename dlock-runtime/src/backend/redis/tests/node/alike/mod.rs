@@ -493,35 +493,27 @@ impl<'a> Pair<'a> {
 
     /// What stands at each key and its end, and whom to tell.
     async fn compare_all(&mut self) {
-        let names = Names::of_node("lock:");
-        for (at, lock) in self.keys.clone().iter().enumerate() {
-            let hints = names.of(lock).hints.text();
-            let words = ["ZRANGE", &hints, "0", "(4503599627370496", "BYSCORE"];
-            let wanting: Vec<String> = self.lab.tell(&words).await;
-            // Behind them are the writers; votes show until when.
-            let words = ["ZRANGE", &hints, "4503599627370496", "+inf", "BYSCORE"];
-            let writers: Vec<String> = self.lab.tell(&words).await;
+        let looks = self.look().await;
+        for (at, (lock, look)) in self.keys.clone().iter().zip(looks).enumerate() {
+            let (wanting, writers, hints_left, held, left, members) = look;
             let pure = self.pure.writers_kept_out(lock, self.time);
             let pure = pure.iter().map(|it| match &**it {
                 "" => "w-".to_owned(),
                 address => format!("w{address}"),
             });
             assert_eq!(writers, pure.collect::<Vec<_>>(), "the writers");
-            let left: i64 = self.lab.tell(&["PTTL", &hints]).await;
             let pure = self.pure.hints(lock, self.time);
             let (pure, ends) = pure.unzip();
             let pure: Vec<String> = pure.iter().flatten().map(ToString::to_string).collect();
             assert_eq!(wanting, pure, "who wants a hint");
-            self.compare_end(left, ends.map(End::At));
+            self.compare_end(hints_left, ends.map(End::At));
             if self.other_type.contains(&at) {
                 continue;
             }
             if self.pure.meta(lock, self.time).is_some() {
-                self.compare_set(lock).await;
+                self.compare_set(lock, &members);
                 continue;
             }
-            let held: Option<String> = self.lab.tell(&["GET", lock]).await;
-            let left: i64 = self.lab.tell(&["PTTL", lock]).await;
             let pure = self.pure.read(lock, self.time);
             let ends = pure.as_ref().map(|_| {
                 let expires = self.pure.expires(lock);
@@ -530,6 +522,16 @@ impl<'a> Pair<'a> {
             assert_eq!(held, pure, "what stands at {lock}");
             self.compare_end(left, ends);
         }
+    }
+
+    async fn look(&self) -> Vec<Look> {
+        let names = Names::of_node("lock:");
+        let hints = |lock: &String| [lock.clone(), names.of(lock).hints.text()];
+        let keys: Vec<String> = self.keys.iter().flat_map(hints).collect();
+        let count = keys.len().to_string();
+        let mut words = vec!["EVAL", LOOK, &count];
+        words.extend(keys.iter().map(String::as_str));
+        self.lab.tell(&words).await
     }
 
     /// `None`: the key is absent.
@@ -544,6 +546,33 @@ impl<'a> Pair<'a> {
         }
     }
 }
+
+/// Who wants a hint, the writers, the PTTL of both; value, PTTL and set of the lock.
+type Look = (
+    Vec<String>,
+    Vec<String>,
+    i64,
+    Option<String>,
+    i64,
+    Vec<(String, f64)>,
+);
+
+/// KEYS: each lock and its hints. The writers are behind the others; votes show until when.
+const LOOK: &str = "
+    local looks = {}
+    for i = 1, #KEYS, 2 do
+      local lock, hints = KEYS[i], KEYS[i + 1]
+      local is = redis.call('TYPE', lock).ok
+      looks[#looks + 1] = {
+        redis.call('ZRANGE', hints, '0', '(4503599627370496', 'BYSCORE'),
+        redis.call('ZRANGE', hints, '4503599627370496', '+inf', 'BYSCORE'),
+        redis.call('PTTL', hints),
+        is == 'string' and redis.call('GET', lock),
+        redis.call('PTTL', lock),
+        is == 'zset' and redis.call('ZRANGE', lock, 0, -1, 'WITHSCORES') or {},
+      }
+    end
+    return looks";
 
 /// When a key ends, by the pure machine's clock.
 #[derive(Clone, Copy)]

@@ -124,9 +124,7 @@ impl Pair<'_> {
     }
 
     /// The entries of the set at a key, with their ends.
-    pub(super) async fn compare_set(&mut self, lock: &str) {
-        let words = ["ZRANGE", lock, "0", "-1", "WITHSCORES"];
-        let members: Vec<(String, f64)> = self.lab.tell(&words).await;
+    pub(super) fn compare_set(&mut self, lock: &str, members: &[(String, f64)]) {
         let now = self.lab.link.server_time();
         let live = |(member, score): &(String, f64)| {
             #[allow(
