@@ -87,8 +87,8 @@ impl RedisLink {
         answered
     }
 
-    /// Sends each command behind an `ASKING`. If that was refused, the node takes the command for one of
-    /// another slot and refuses it, too, unless the slot has become its own meanwhile.
+    /// Sends each command behind an `ASKING`. If that was refused, the node takes the command for
+    /// one of another slot and refuses it, too, unless the slot has become its own meanwhile.
     pub(in crate::backend::redis) async fn asking(
         &self,
         commands: &[Cmd],
