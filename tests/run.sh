@@ -42,7 +42,7 @@ export RUST_TEST_THREADS="${RUST_TEST_THREADS:-12}"
 
 dir=$(mktemp -d)
 server=
-trap 'kill $server 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'kill $server 2>/dev/null || true; rm -rf "$dir"' EXIT # there may be no server yet
 trap 'exit 1' HUP INT TERM # dash runs the EXIT trap on a signal only if the signal's own trap exits
 
 # The cases that run on a Redis server. Their users are those of the documentation. The nodes of a
