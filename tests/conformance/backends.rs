@@ -135,7 +135,7 @@ static IDLE: Mutex<Vec<Served>> = Mutex::new(Vec::new());
 async fn served() -> Served {
     let idle = IDLE.lock().unwrap().pop();
     if let Some(served) = idle
-        && are_deserted(&served).await
+        && is_deserted(&served).await
     {
         for server in served.servers() {
             server.cmd(&["FLUSHALL"]).await;
@@ -148,7 +148,7 @@ async fn served() -> Served {
 }
 
 /// Whether the last case's pools end soon. They do not where a guard was forgotten.
-async fn are_deserted(served: &Served) -> bool {
+async fn is_deserted(served: &Served) -> bool {
     let begun = std::time::Instant::now(); // not tokio's, which may be paused
     for server in served.servers() {
         while server

@@ -364,14 +364,8 @@ async fn try_once(
     spec: &Arc<AcquireSpec>,
     until: Moment,
 ) -> Result<Tried, CommandError> {
-    let (backend, now) = (core.backend(), core.now());
-    let connect = core.settings().connect_timeout.min(now.until(until));
-    let (link, now) = backend.link_at(now, spec.name(), connect).await?;
-    let within = now
-        .until(until)
-        .max(Duration::from_millis(1))
-        .min(spec.terms.validity());
-    let sent = Sent::prepare(core, spec, &link, false, (now, within));
+    let (link, when @ (_, within)) = attempt::link_until(core, spec, until).await?;
+    let sent = Sent::prepare(core, spec, &link, false, when);
     core.local_queues().sending(None, sent.attempt(), sent.at);
     let open = OpenAttempt::new(core, &sent, &link, None);
     let grant = match link.acquire(&sent.command, within).await {

@@ -7,12 +7,11 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use dlock_grammar::kind::KindError;
 
 use super::acquire::{self, Deadline};
-use super::attempt::{OpenAttempt, Sent};
+use super::attempt::{self, OpenAttempt, Sent};
 use super::core::Core;
 use super::guard::LockGuard;
 use super::lock_order;
@@ -83,17 +82,12 @@ async fn at_once(
     let (true, Some(first)) = (specs.iter().all(alone), specs.first()) else {
         return Ok(None);
     };
-    let (backend, now) = (core.backend(), core.now());
-    if !backend.in_one_step(&mut specs.iter().map(|it| &**it.name())) {
+    let mut names = specs.iter().map(|it| &**it.name());
+    if !core.backend().in_one_step(&mut names) {
         return Ok(None);
     }
-    let connect = core.settings().connect_timeout.min(now.until(until));
-    let (link, now) = backend.link_at(now, first.name(), connect).await?;
-    let within = now
-        .until(until)
-        .max(Duration::from_millis(1))
-        .min(first.terms.validity());
-    let prepare = |spec: &Arc<AcquireSpec>| Sent::prepare(core, spec, &link, false, (now, within));
+    let (link, when @ (_, within)) = attempt::link_until(core, first, until).await?;
+    let prepare = |spec: &Arc<AcquireSpec>| Sent::prepare(core, spec, &link, false, when);
     let sent: Vec<Sent> = specs.iter().map(prepare).collect();
     for sent in &sent {
         core.local_queues().sending(None, sent.attempt(), sent.at);

@@ -78,6 +78,20 @@ impl Sent {
     }
 }
 
+/// A connection for an attempt; when it begins, and how long it may take: connecting and sending end
+/// by `until`.
+pub(super) async fn link_until(
+    core: &Core,
+    spec: &AcquireSpec,
+    until: Moment,
+) -> Result<(Arc<dyn Link>, (Moment, Duration)), CommandError> {
+    let now = core.now();
+    let connect = core.settings().connect_timeout.min(now.until(until));
+    let (link, now) = core.backend().link_at(now, spec.name(), connect).await?;
+    let left = now.until(until).max(Duration::from_millis(1));
+    Ok((link, (now, left.min(spec.terms.validity()))))
+}
+
 /// An acquire without an answer yet. If it is dropped unsettled, the watchdog cleans up after its
 /// token.
 pub(super) struct OpenAttempt<'a> {

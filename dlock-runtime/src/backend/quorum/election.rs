@@ -265,15 +265,14 @@ impl QuorumLink {
         let (nodes, now) = (self.shared.nodes, self.shared.clock.now());
         let asked = self.voting(now).len();
         let most_that_lose = nodes.number() - nodes.quorum();
-        let wrong_kind = against
-            .wrong_kinds
-            .first()
-            .map(|there| Acquired::WrongKind {
-                time,
-                there: there.clone(),
-                is_open,
-            });
-        if against.wrong_kinds.len() > most_that_lose
+        let of_wrong_kind = against.wrong_kinds.len();
+        let there = against.wrong_kinds.into_iter().next();
+        let wrong_kind = there.map(|there| Acquired::WrongKind {
+            time,
+            there,
+            is_open,
+        });
+        if of_wrong_kind > most_that_lose
             && let Some(answer) = wrong_kind
         {
             return Ok(answer); // whatever the other nodes said

@@ -45,7 +45,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    fn of_all(mut answers: Vec<One>) -> Option<Self> {
+    fn of_all(mut answers: Vec<View>) -> Option<Self> {
         answers.sort_by_key(|it| std::cmp::Reverse(it.epoch));
         Some(Self {
             epoch: answers.first()?.epoch,
@@ -55,7 +55,7 @@ impl Said {
 }
 
 /// What one node says.
-struct One {
+struct View {
     epoch: u64,
     listed: Vec<Listed>,
 }
@@ -67,7 +67,7 @@ pub(super) async fn who_serves_what(
 ) -> Result<Said, CommandError> {
     let (mut errors, mut answers) = (Vec::new(), Vec::new());
     // Its drop ends what is not needed any more.
-    let mut asked: JoinSet<(String, Result<One, CommandError>)> = JoinSet::new();
+    let mut asked: JoinSet<(String, Result<View, CommandError>)> = JoinSet::new();
     let mut more = addresses.chunks(AT_ONCE);
     let mut patience = Instant::now();
     loop {
@@ -87,10 +87,9 @@ pub(super) async fn who_serves_what(
             }
             Ok(Some(Err(_))) => {} // the runtime is shutting down
             Ok(None) | Err(_) => {
-                if let Some(said) = Said::of_all(answers) {
+                if let Some(said) = Said::of_all(std::mem::take(&mut answers)) {
                     return Ok(said);
                 }
-                answers = Vec::new();
                 let next = more.next();
                 if Instant::now() >= until || (next.is_none() && asked.is_empty()) {
                     return Err(nobody(&errors));
@@ -130,13 +129,13 @@ fn nobody(errors: &[(String, CommandError)]) -> CommandError {
     )))
 }
 
-async fn ask(address: &RedisAddress, until: Instant) -> Result<One, CommandError> {
+async fn ask(address: &RedisAddress, until: Instant) -> Result<View, CommandError> {
     let silent = |_| Err(CommandError::Unsent(Reason::new("no answer")));
     let asking = timeout_at(until, question(address, until)).await;
     asking.unwrap_or_else(silent)
 }
 
-async fn question(address: &RedisAddress, until: Instant) -> Result<One, CommandError> {
+async fn question(address: &RedisAddress, until: Instant) -> Result<View, CommandError> {
     let Endpoint::Tcp(host) = &address.endpoint else {
         return Err(CommandError::Setup(Reason::new(
             "a node is given by host and port",
@@ -191,7 +190,7 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<One, Command
     let epoch = epoch
         .and_then(|epoch| epoch.trim().parse().ok())
         .unwrap_or(0);
-    Ok(One { epoch, listed })
+    Ok(View { epoch, listed })
 }
 
 /// The answers to `CLUSTER SLOTS` and `CLUSTER INFO`.

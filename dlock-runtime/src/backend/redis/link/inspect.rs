@@ -1,10 +1,10 @@
 //! Reads locks for an administrator: plain commands, so a server without scripts answers them too.
 //!
 //! One pipeline carries the commands about all locks of a page, and a second one those about the
-//! sets among them; in a cluster, keys that have moved are looked up at their new node. Nothing keeps
-//! others' commands out between two of them, so a lock that changes hands may be read half before
-//! and half after it. Invariants: it writes nothing; no command reads more than the caller's bound,
-//! so none blocks the server for long.
+//! sets among them; in a cluster, keys that have moved are looked up at their new node. Nothing
+//! keeps others' commands out between two of them, so a lock that changes hands may be read half
+//! before and half after it. Invariants: it writes nothing; no command reads more than the caller's
+//! bound, so none blocks the server for long.
 
 use std::time::Duration;
 
