@@ -82,7 +82,22 @@ impl Liar {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
+    /// The connections that the clients have not closed: as the system sees them, because on a busy
+    /// machine the liar's own threads notice an end late.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open(&self) -> u64 {
+        let port = format!(":{:04X}", self.port);
+        let sockets = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let is_open = |line: &&str| {
+            let mut words = line.split_whitespace().skip(2); // behind the number and the own address
+            let is_here = words.next().is_some_and(|it| it.ends_with(&port));
+            is_here && words.next() == Some("01") // established
+        };
+        u64::try_from(sockets.lines().filter(is_open).count()).unwrap()
+    }
+
     /// The connections that the clients have not closed.
+    #[cfg(not(target_os = "linux"))]
     pub(crate) fn open(&self) -> u64 {
         self.shared.open.load(Ordering::SeqCst)
     }
