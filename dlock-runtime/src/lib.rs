@@ -41,6 +41,9 @@
 //! ACL SETUSER dlock on >… resetkeys ~lock:* resetchannels &lock:@grant:* -@all +ping +hello +command|info +info +time +get +mget +exists +set +del +pttl +pexpire +eval +evalsha +zadd +zrem +zrange +zscore +zmscore +zcard +zremrangebyscore +publish +subscribe
 //! ```
 //!
+//! At a node of a cluster, of which each, replicas too, has users of its own, also
+//! `+cluster|slots +cluster|info +asking`.
+//!
 //! # Jobs, and work of unknown length
 //!
 //! ```
@@ -84,7 +87,7 @@
 //! | list what the program's attributes lock | `sites` (feature `sites`) |
 //! | see and end the holds of every process | [`LockPool::admin`], [`Admin`], [`LockReport`] |
 //! | what the server's settings risk | [`LockPool::check`], [`Finding`], [`Concern`] |
-//! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
+//! | what can go wrong | [`LockError`], [`LostCause`], [`UnavailableCause`], [`Refusal`] |
 //! | keys | [`lock_key!`], [`Key`] |
 //! | tests without Redis | [`LockPool::scope`] and `memory://` |
 //!
@@ -125,7 +128,7 @@ pub use engine::status::{ClassStatus, PoolStatus};
 pub use global::{init, init_named, named, pool, shutdown};
 pub use values::batch::Batch;
 pub use values::config::{Config, Credentials};
-pub use values::error::{LockError, LostCause, Reason, Refusal};
+pub use values::error::{LockError, LostCause, Reason, Refusal, UnavailableCause};
 pub use values::fence::Fence;
 pub use values::finding::{Concern, Finding};
 pub use values::holder::{Holder, Process};

@@ -138,7 +138,7 @@ async fn a_server_that_demands_a_certificate() {
 
 #[tokio::test]
 async fn a_plain_port() {
-    let (authority, says_so) = (Authority::new(), "for a plain port, write `redis://`");
+    let (authority, says_so) = (Authority::new(), "for a plain port, write `redis`");
     let server = RedisServer::builder().password("open-sesame").start();
     // A handshake has random bytes: a server takes some for the end of a line, and answers at once,
     // or waits for one.
@@ -167,7 +167,7 @@ async fn a_port_with_tls_that_is_spoken_to_in_plain() {
     ] {
         let error = connecting_fails(url).await;
         refused(&error, Refusal::Tls, "check the URL's scheme and port");
-        says(&error, "write `rediss://` in place of `redis://`");
+        says(&error, "write `rediss` in place of `redis`");
     }
 }
 

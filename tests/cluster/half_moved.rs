@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{Cluster, until};
 use dlock_runtime::{
-    Batch, Config, Eviction, Fence, Finding, LockError, LockPool, LockRequest, Wait,
+    Batch, Config, Eviction, Fence, Finding, LockError, LockPool, LockRequest, Refusal, Wait,
 };
 
 use dlock_tests::served::{documented_cluster_rules, documented_user};
@@ -261,6 +261,43 @@ async fn without_the_right_to_be_sent_on_the_error_names_it() {
         })
         .await;
     held.release().await.unwrap();
+}
+
+/// As in a slot at rest, nothing is left of what was taken before the server refused.
+#[tokio::test]
+async fn what_a_server_refuses_it_refuses_while_the_slot_is_moving() {
+    let cluster = Cluster::start(3).await;
+    let pool = pool_of_user(&cluster).await;
+    let (slot, to) = elsewhere(&cluster).await;
+    let refused = async |reason: Refusal| {
+        for kind in ["x", "r", "w", "p:1/3", "o:one"] {
+            for wait in [Wait::Once, WAIT] {
+                let request = of_kind(pool.lock("{k}").wait(wait), kind);
+                let error = request.acquire().await.unwrap_err();
+                let LockError::Refused { reason: said, .. } = error else {
+                    panic!("{kind}: {error:?}");
+                };
+                assert_eq!(said, reason, "{kind}");
+            }
+        }
+        only_counters_are_left(&cluster).await;
+    };
+    cluster
+        .migrate(slot, to, async || {
+            for node in &cluster.nodes {
+                node.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+            }
+            refused(Refusal::OutOfMemory).await;
+            for node in &cluster.nodes {
+                node.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+                node.cmd(&["ACL", "SETUSER", "dlock", "-set"]).await;
+            }
+            refused(Refusal::NoPermission).await;
+            for node in &cluster.nodes {
+                node.cmd(&["ACL", "SETUSER", "dlock", "+set"]).await;
+            }
+        })
+        .await;
 }
 
 /// Counts one holder less.

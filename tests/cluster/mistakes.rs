@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use dlock_harness::{Cluster, RedisServer, until};
-use dlock_runtime::{Config, LockError, LockPool};
+use dlock_runtime::{Config, Finding, LockError, LockPool, UnavailableCause};
+use dlock_tests::served::{documented_cluster_rules, documented_user};
 
-use crate::{CAP, config, pool};
+use crate::{CAP, config, key_at, pool};
 
 async fn says(config: impl Into<Config>, words: &str) {
     let error = LockPool::connect(config).await.map(|_| ()).unwrap_err();
@@ -20,7 +21,7 @@ async fn a_cluster_spoken_to_as_one_server_and_the_reverse_say_what_to_write() {
     says(cluster.nodes[0].url(), "write `redis+cluster://`").await;
     let server = RedisServer::start();
     let url = server.url().replacen("redis://", "redis+cluster://", 1);
-    says(url, "write `redis://`").await;
+    says(url, "leave `+cluster` out").await;
 }
 
 #[tokio::test]
@@ -70,6 +71,79 @@ async fn nodes_that_are_away_do_not_keep_a_pool_from_starting() {
     assert!(format!("{error:?}").contains("127.0.0.1:1"), "{error:?}");
 }
 
+/// Two programs, each of which reaches another one, would both hold a lock.
+#[tokio::test]
+async fn nodes_of_two_clusters_are_refused_and_a_pool_stays_with_its_own() {
+    let [cluster, other] = [Cluster::start(3).await, Cluster::start(3).await];
+    let both = format!("{},{}", cluster.url(), other.nodes[0].addr());
+    says(&*both, "are nodes of two clusters").await;
+
+    // The other one is silent while the pool starts; its epoch is higher.
+    let slot = other.slot("lock:k").await;
+    let mut to = other.owner(slot).await;
+    for _ in 0..12 {
+        to = (to + 1) % 3;
+        other.migrate(slot, to, async || {}).await;
+    }
+    for node in &other.nodes {
+        node.stop_signal();
+    }
+    let pool = LockPool::connect(Config::new(both)).await.unwrap();
+    for node in &other.nodes {
+        node.cont();
+    }
+    let mut to = cluster.owner(slot).await;
+    let asked = async || other.nodes[0].commandstats("cluster|slots").await;
+    let locks = async || {
+        let held = pool.lock("k").acquire().await.unwrap();
+        held.release().await.unwrap();
+    };
+    for _ in 0..2 {
+        let before = asked().await;
+        to = (to + 1) % 3;
+        cluster.migrate(slot, to, async || {}).await;
+        locks().await;
+        until("both are asked who serves what", CAP, async || {
+            asked().await > before
+        })
+        .await;
+    }
+    locks().await;
+    for node in &other.nodes {
+        assert_eq!(node.keys().await, [""; 0]);
+    }
+}
+
+/// What a node refuses is said with its name: the others may be set up otherwise.
+#[tokio::test]
+async fn the_node_that_refuses_is_named() {
+    let cluster = Cluster::start(3).await;
+    let address = cluster.nodes[1].addr();
+    for node in &cluster.nodes {
+        documented_user(node, &documented_cluster_rules()).await;
+    }
+    let url = cluster.url().replacen("://", "://dlock:secret@", 1);
+    let pool = LockPool::connect(url).await.unwrap();
+    let key = key_at(&cluster, 1).await;
+    cluster.nodes[1]
+        .cmd(&["ACL", "SETUSER", "dlock", "-evalsha"])
+        .await;
+    let names_it = |error: LockError| {
+        let LockError::Refused { source, .. } = &error else {
+            panic!("{error:?}");
+        };
+        let said = source.to_string();
+        assert!(said.starts_with(&format!("{address}: ")), "{said}");
+    };
+    names_it(pool.lock(key).acquire().await.unwrap_err());
+
+    cluster.nodes[1].cmd(&["ACL", "DELUSER", "dlock"]).await;
+    let url = cluster.url().replacen("://", "://dlock:secret@", 1);
+    let lazy = LockPool::connect(Config::new(url).lazy()).await.unwrap();
+    names_it(lazy.ping().await.unwrap_err());
+    names_it(lazy.check().await.unwrap_err());
+}
+
 /// A node that has no slot yet serves nobody.
 #[tokio::test]
 async fn a_slot_that_nobody_serves_is_named() {
@@ -85,9 +159,25 @@ async fn a_slot_that_nobody_serves_is_named() {
     let fresh = LockPool::connect(lazy).await.unwrap();
     let wait = Duration::from_millis(300);
     let error = fresh.lock("k").wait(wait).acquire().await.unwrap_err();
-    let said = format!("{error:?}");
-    assert!(said.contains("Unavailable"), "{said}");
-    drop(pool(&cluster).await); // the others are served
+    let not_served = |error: &LockError| {
+        matches!(
+            error,
+            LockError::Unavailable {
+                cause: UnavailableCause::NotServed,
+                ..
+            }
+        )
+    };
+    assert!(not_served(&error), "{error:?}");
+    let said = error.to_string();
+    assert!(
+        said.starts_with("the cluster does not serve this now (lock:k): "),
+        "{said}"
+    );
+    let pool = pool(&cluster).await; // the others are served
+    let found = pool.check().await.unwrap();
+    let unserved = |it: &Finding| it.risk().contains(": no node serves 1 of");
+    assert!(found.iter().any(unserved), "{found:?}");
 }
 
 /// The error names the address, so that it is clear whose fault it is.

@@ -33,6 +33,10 @@ fn each_error_has_a_row() {
     for variant in variants("LockError") {
         match variant {
             "Lost" => expected.extend(variants("LostCause").iter().map(|it| format!("Lost({it})"))),
+            "Unavailable" => {
+                let causes = variants("UnavailableCause");
+                expected.extend(causes.iter().map(|it| format!("Unavailable({it})")));
+            }
             "Refused" => {
                 expected.extend(
                     variants("Refusal")

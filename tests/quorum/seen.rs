@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Concern, Eviction, LockError, LockPool, NodeStanding, NodeStatus};
+use dlock_runtime::{
+    Concern, Eviction, LockError, LockPool, NodeStanding, NodeStatus, UnavailableCause,
+};
 use dlock_tests::recorded;
 
 use crate::nodes::Nodes;
@@ -114,7 +116,7 @@ async fn new_nodes_are_told_at_the_start() {
         matches!(
             error,
             LockError::Unavailable {
-                too_few_nodes: true,
+                cause: UnavailableCause::TooFewNodes,
                 ..
             }
         ),

@@ -5,7 +5,7 @@
 use std::error::Error as _;
 use std::io;
 
-use dlock_runtime::LockError;
+use dlock_runtime::{LockError, UnavailableCause};
 
 /// A check or an eviction says no.
 pub(crate) const NO: u8 = 1;
@@ -66,8 +66,8 @@ impl From<LockError> for Failure {
             _ => (INTERNAL, "internal"),
         };
         let said = match &error {
-            LockError::Unavailable { too_few_nodes: true, .. } => "too few nodes vote: wait for those that do not vote yet, and bring back those that are away".to_owned(),
-            LockError::Unavailable { .. } => "redis can't be reached: check that it runs, its address (`--url` or DLOCK_URL), and the network".to_owned(),
+            LockError::Unavailable { cause: UnavailableCause::Unreachable, .. } => "redis can't be reached: check that it runs, its address (`--url` or DLOCK_URL), and the network".to_owned(),
+            LockError::Unavailable { cause, .. } => cause.to_string(),
             LockError::Config { why, .. } => why.to_string(),
             other => other.to_string(),
         };

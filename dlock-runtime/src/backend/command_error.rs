@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 
-use crate::values::error::{LockError, Reason, Refusal};
+use crate::values::error::{LockError, Reason, Refusal, UnavailableCause};
 use crate::values::key::Key;
 
 /// A command that got no answer of its own.
@@ -19,6 +19,8 @@ pub(crate) enum CommandError {
     Elsewhere(Reason),
     /// The same, while the lock is moving from one server to another.
     Moving(Reason),
+    /// The same, and no server has the lock: none of a cluster's nodes serves its slot.
+    Unserved(Reason),
     /// May have been executed, or may yet be: clean up after it, and retry with a fresh token.
     Unclear(Reason),
     /// The server answered with an error; nothing was changed.
@@ -36,6 +38,7 @@ impl CommandError {
             CommandError::Unsent(_)
             | CommandError::Elsewhere(_)
             | CommandError::Moving(_)
+            | CommandError::Unserved(_)
             | CommandError::Unclear(_)
             | CommandError::TooFewNodes { .. } => true,
             CommandError::Refused(reason, _) => reason.may_pass(),
@@ -49,10 +52,28 @@ impl CommandError {
             CommandError::Unsent(why)
             | CommandError::Elsewhere(why)
             | CommandError::Moving(why)
+            | CommandError::Unserved(why)
             | CommandError::Unclear(why)
             | CommandError::Refused(_, why)
             | CommandError::TooFewNodes { why, .. }
             | CommandError::Setup(why) => why,
+        }
+    }
+
+    /// The same error, with more about its cause.
+    pub(crate) fn explained(self, more: impl FnOnce(Reason) -> Reason) -> Self {
+        match self {
+            CommandError::Unsent(why) => CommandError::Unsent(more(why)),
+            CommandError::Elsewhere(why) => CommandError::Elsewhere(more(why)),
+            CommandError::Moving(why) => CommandError::Moving(more(why)),
+            CommandError::Unserved(why) => CommandError::Unserved(more(why)),
+            CommandError::Unclear(why) => CommandError::Unclear(more(why)),
+            CommandError::Refused(refusal, why) => CommandError::Refused(refusal, more(why)),
+            CommandError::TooFewNodes { why, is_open } => CommandError::TooFewNodes {
+                why: more(why),
+                is_open,
+            },
+            CommandError::Setup(why) => CommandError::Setup(more(why)),
         }
     }
 
@@ -70,20 +91,19 @@ impl CommandError {
     /// The error that the caller of a command about `key` sees.
     pub(crate) fn into_error(self, key: Option<&Key>) -> LockError {
         let key = key.cloned();
+        let unavailable = |key, cause, source| LockError::Unavailable { key, cause, source };
         match self {
-            CommandError::Unsent(source)
-            | CommandError::Elsewhere(source)
+            CommandError::Unsent(source) | CommandError::Unclear(source) => {
+                unavailable(key, UnavailableCause::Unreachable, source)
+            }
+            CommandError::Elsewhere(source)
             | CommandError::Moving(source)
-            | CommandError::Unclear(source) => LockError::Unavailable {
-                key,
-                too_few_nodes: false,
-                source,
-            },
-            CommandError::TooFewNodes { why, .. } => LockError::Unavailable {
-                key,
-                too_few_nodes: true,
-                source: why,
-            },
+            | CommandError::Unserved(source) => {
+                unavailable(key, UnavailableCause::NotServed, source)
+            }
+            CommandError::TooFewNodes { why, .. } => {
+                unavailable(key, UnavailableCause::TooFewNodes, why)
+            }
             CommandError::Refused(reason, source) => LockError::Refused {
                 key,
                 reason,
@@ -101,6 +121,7 @@ impl fmt::Display for CommandError {
             CommandError::Unsent(why)
             | CommandError::Elsewhere(why)
             | CommandError::Moving(why)
+            | CommandError::Unserved(why)
             | CommandError::Unclear(why)
             | CommandError::TooFewNodes { why, .. }
             | CommandError::Setup(why) => why.fmt(f),

@@ -13,11 +13,14 @@ pub(crate) mod memory;
 pub(crate) mod offers;
 pub(crate) mod quorum;
 pub(crate) mod redis;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -42,6 +45,27 @@ use crate::values::ttl::Ttl;
 
 /// The pending answer of a server.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
+
+/// Waits for all at the same time; their results, in order.
+pub(crate) async fn all<T>(mut pending: Vec<Answer<'_, T>>) -> Vec<Result<T, CommandError>> {
+    let mut ended: Vec<_> = pending.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        for (answer, ended) in pending.iter_mut().zip(&mut ended) {
+            if ended.is_none()
+                && let Poll::Ready(result) = answer.as_mut().poll(cx)
+            {
+                *ended = Some(result);
+            }
+        }
+        if ended.iter().all(Option::is_some) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    ended.into_iter().flatten().collect()
+}
 
 /// A connection to one of several servers, or why there is none.
 pub(crate) type Connected = Result<Arc<dyn Link>, CommandError>;

@@ -13,6 +13,7 @@ use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
 use super::status::{self, PoolStatus};
 use crate::backend::command_error::CommandError;
+use crate::backend::{self, Answer};
 use crate::values::class::Site;
 use crate::values::config::Config;
 use crate::values::error::{LockError, Reason, Refusal};
@@ -113,16 +114,19 @@ impl LockPool {
         let to_error = |error: CommandError| error.into_error(None);
         let (backend, settings) = (self.0.backend(), self.0.settings());
         let links = backend.connect_all(settings.connect_timeout).await;
-        let mut longest = Duration::ZERO;
-        for link in links.map_err(to_error)? {
-            let link = link.map_err(to_error)?;
-            let sent = backend.clock().now();
-            link.ping(settings.command_timeout)
-                .await
-                .map_err(to_error)?;
-            longest = longest.max(sent.until(backend.clock().now()));
-        }
-        Ok(longest)
+        let links = links.and_then(|links| links.into_iter().collect::<Result<Vec<_>, _>>());
+        let links = links.map_err(to_error)?;
+        let clock = backend.clock();
+        let pings = links.iter().map(|link| -> Answer<'_, Duration> {
+            Box::pin(async move {
+                let sent = clock.now();
+                link.ping(settings.command_timeout).await?;
+                Ok(sent.until(clock.now()))
+            })
+        });
+        let pings = backend::all(pings.collect()).await.into_iter();
+        let times: Vec<_> = pings.collect::<Result<_, _>>().map_err(to_error)?;
+        Ok(times.into_iter().max().unwrap_or_default())
     }
 
     /// Checks the server: settings that can give a lock two holders or make calls fail, and rights

@@ -196,7 +196,7 @@ pub(crate) fn masters_changed(came: &str, went: &str) {
 /// At the first failure of an outage.
 pub(crate) fn cluster_is_silent(nodes: &str, why: &dyn Display) {
     let nodes = fit(nodes);
-    tracing::warn!(%nodes, "no node of the cluster says who serves what; locks of the nodes that answer go on: {why}");
+    tracing::warn!(%nodes, "the nodes of the cluster can't be asked who serves what; locks of those that answer go on: {why}");
 }
 
 /// Once for each sentinel and pool.

@@ -104,12 +104,8 @@ pub enum LockError {
         source: Option<Reason>,
     },
 
-    /// The server did not answer for as long as the caller was willing to wait.
-    #[error("{}{}: {}; {}", if *.too_few_nodes { "too few nodes vote" } else { "redis can't be reached" }, at(.key.as_ref()), if *.too_few_nodes {
-        "wait for those that do not vote yet, and bring back those that are away"
-    } else {
-        "check that it runs, its address, and the network"
-    }, match .key {
+    /// The server did not execute the call for as long as the caller was willing to wait.
+    #[error("{}{}: {}; {}", cause.as_text(), at(.key.as_ref()), cause.advice(), match .key {
         Some(_) => "the call may be repeated",
         None => "nothing goes on trying, so call it again; `init` of a pool that is `lazy` succeeds all the same, and each lock tries",
     })]
@@ -117,9 +113,8 @@ pub enum LockError {
     Unavailable {
         /// The lock, if the call was about one.
         key: Option<Key>,
-        /// Whether too few of [several servers](crate::Config::redlock) vote or answer, perhaps
-        /// because they were started a short time ago.
-        too_few_nodes: bool,
+        /// What kept it from being executed.
+        cause: UnavailableCause,
         /// What went wrong on the connection; of several servers, which of them vote, and when.
         source: Reason,
     },
@@ -341,6 +336,48 @@ impl fmt::Display for LostCause {
     }
 }
 
+/// What kept a server from executing a call that may be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UnavailableCause {
+    /// It could not be reached, or did not answer.
+    Unreachable,
+    /// Too few of [several servers](crate::Config::redlock) vote or answer, perhaps because they
+    /// were started a short time ago.
+    TooFewNodes,
+    /// The nodes of a cluster answer, and none executes a command about this key: its slot is being
+    /// moved, its primary replaced, or nobody serves it.
+    NotServed,
+}
+
+impl UnavailableCause {
+    fn as_text(self) -> &'static str {
+        match self {
+            UnavailableCause::Unreachable => "redis can't be reached",
+            UnavailableCause::TooFewNodes => "too few nodes vote",
+            UnavailableCause::NotServed => "the cluster does not serve this now",
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            UnavailableCause::Unreachable => "check that it runs, its address, and the network",
+            UnavailableCause::TooFewNodes => {
+                "wait for those that do not vote yet, and bring back those that are away"
+            }
+            UnavailableCause::NotServed => {
+                "wait while a slot is moved or a primary replaced; else `redis-cli --cluster check` says what is wrong"
+            }
+        }
+    }
+}
+
+impl fmt::Display for UnavailableCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.as_text(), self.advice())
+    }
+}
+
 /// Why a server refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -401,7 +438,7 @@ impl fmt::Display for Refusal {
             Refusal::ReadOnly => "it is a read-only replica; give dlock the master's address",
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
             Refusal::NoPermission => "this user lacks a right; https://docs.rs/dlock-runtime/latest/dlock_runtime/#rights lists the commands, keys and channels that dlock needs",
-            Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials: `redis://:password@host` or `redis://user:password@host`",
+            Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials, which stand before the host: `:password@` or `user:password@`",
             Refusal::Certificate => "TLS: a certificate is missing or not accepted; see the source for which and what to do",
             Refusal::Tls => "TLS: the two sides can't speak it with each other; check the URL's scheme and port",
             Refusal::WrongType => "a value of another type stands at this key; find who writes it, or choose another key or namespace",
@@ -413,7 +450,7 @@ impl fmt::Display for Refusal {
             Refusal::Misconfigured => "it can't persist or replicate writes; see its log",
             Refusal::NotReplicated => "too few of its replicas confirmed the lock in time; bring them back, or ask for fewer by `min_replicas` or `min_aof`",
             Refusal::TooManyClients => "its `maxclients` is reached; raise it, or find who keeps so many connections",
-            Refusal::Cluster => "it is a node of a cluster, and this key is elsewhere in it; write `redis+cluster://` in place of `redis://`",
+            Refusal::Cluster => "it is a node of a cluster, and this key is elsewhere in it; write `redis+cluster://` (with TLS `rediss+cluster://`) into the URL",
             Refusal::Other => "with an error that dlock does not know; its words are the `source()`",
         })
     }

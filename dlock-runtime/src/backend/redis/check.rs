@@ -86,6 +86,9 @@ impl RedisLink {
         for name in tried {
             let answer = next();
             note_refused(&mut answers, name, &answer);
+            if let (CLUSTER_INFO, Ok(info)) = (name, &answer) {
+                answers.cluster_info = reply::text(info);
+            }
             if OF_TWO_SLOTS.contains(&name) {
                 answers.takes_several_slots = takes_several_slots(&answer);
             }
@@ -109,6 +112,8 @@ impl RedisLink {
 
 /// The commands that are sent with both unused names.
 const OF_TWO_SLOTS: [&str; 2] = ["evalsha", "watch"];
+
+const CLUSTER_INFO: &str = "cluster|info";
 
 /// What is sent, and which rights are tried by what comes behind `INFO` and, with scripts, `EVAL`.
 fn questions(
@@ -142,7 +147,7 @@ fn questions(
         }
         // `ASKING` is about the next command alone, which must not be another caller's.
         all.cmd("ASKING").cmd("CLUSTER").arg("INFO");
-        return (all, vec!["evalsha", "asking", "cluster|info"]);
+        return (all, vec!["evalsha", "asking", CLUSTER_INFO]);
     }
     let mut tried = Vec::new();
     for (name, after_key) in on_a_key.filter(|(name, _)| ON_A_KEY.contains(name)) {

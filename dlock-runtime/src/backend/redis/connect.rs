@@ -142,7 +142,9 @@ async fn try_protocol(
         Err(CommandError::Unsent(_)) if destination.wants_tls(plan).await => {
             Err(CommandError::Refused(
                 Refusal::Tls,
-                Reason::new("the port speaks TLS; write `rediss://` in place of `redis://`"),
+                Reason::new(
+                    "the port speaks TLS; write `rediss` in place of `redis` in the URL's scheme",
+                ),
             ))
         }
         // They may have been replaced since the provider was asked.

@@ -57,7 +57,7 @@ impl OfCluster {
             }
             _ => {
                 self.may_have_changed();
-                CommandError::Unsent(why)
+                CommandError::Unserved(why)
             }
         }
     }

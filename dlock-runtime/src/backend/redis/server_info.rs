@@ -111,7 +111,7 @@ fn check_server(hello: &Value, server: ServerRole) -> Result<(), CommandError> {
     match mode.as_deref() {
         Some("cluster") if server != ServerRole::NodeOfCluster => {
             return setup(
-                "the server is a node of a cluster: write `redis+cluster://` in place of `redis://`"
+                "the server is a node of a cluster: write `redis+cluster://` (with TLS `rediss+cluster://`) into the URL"
                     .to_owned(),
             );
         }

@@ -181,7 +181,7 @@ fn speaks_no_tls() -> CommandError {
     CommandError::Refused(
         Refusal::Tls,
         Reason::new(
-            "what answers there does not speak TLS; for a plain port, write `redis://` in place of `rediss://`",
+            "what answers there does not speak TLS; for a plain port, write `redis` in place of `rediss` in the URL's scheme",
         ),
     )
 }

@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::backend::Link;
 use crate::backend::command_error::CommandError;
+use crate::backend::{self, Answer, Link};
 use crate::engine::core::Core;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 use crate::values::report::pattern::Pattern;
-use crate::values::report::{LockReport, Part};
+use crate::values::report::{LockReport, Part, Stored};
 
 /// The most locks on one page.
 const PAGE: usize = 50;
@@ -181,9 +181,15 @@ impl Listing {
         if let Some(link) = &self.link {
             stored = link.inspect(&keys, self.part, within).await?;
         } else {
-            for key in &keys {
-                let link = backend.link(key, connect).await?;
-                stored.extend(link.inspect(&[*key], self.part, within).await?);
+            let part = self.part;
+            let each = keys.iter().map(|key| -> Answer<'_, Vec<Stored>> {
+                Box::pin(async move {
+                    let link = backend.link(key, connect).await?;
+                    link.inspect(&[*key], part, within).await
+                })
+            });
+            for one in backend::all(each.collect()).await {
+                stored.extend(one?);
             }
         }
         let all = keys.iter().zip(stored);

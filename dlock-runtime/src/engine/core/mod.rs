@@ -22,7 +22,7 @@ use crate::backend::memory::Memory;
 use crate::backend::offers::{Offers, Wanted};
 use crate::backend::quorum::{Quorum, Waits};
 use crate::backend::redis::{Cluster, NodePlan, Redis};
-use crate::backend::{Backend, Link, NodeBackend};
+use crate::backend::{self, Backend, Link, NodeBackend};
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
 use crate::policy::server_check::{PoolSettings, judge, judge_nodes};
@@ -120,8 +120,11 @@ impl Core {
         links: &[Arc<dyn Link>],
     ) -> Result<Vec<Finding>, CommandError> {
         let mut answers = Vec::new();
-        for link in links {
-            answers.extend(link.check(self.settings.command_timeout).await?);
+        let checks = links
+            .iter()
+            .map(|link| link.check(self.settings.command_timeout));
+        for answer in backend::all(checks.collect()).await {
+            answers.extend(answer?);
         }
         let pool = PoolSettings {
             namespace: &self.settings.namespace,

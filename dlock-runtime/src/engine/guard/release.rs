@@ -14,7 +14,7 @@ use crate::observe;
 use crate::policy::client::GivenBack;
 use crate::policy::commands::GivenBack as Found;
 use crate::policy::tokens::ReleaseBy;
-use crate::values::error::{LockError, LostCause, Reason};
+use crate::values::error::{LockError, LostCause, Reason, UnavailableCause};
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 
@@ -253,7 +253,7 @@ impl LockGuard {
                 Reason::new("the release is not confirmed yet, and goes on in the background");
             LockError::Unavailable {
                 key: Some(self.key().clone()),
-                too_few_nodes: false,
+                cause: UnavailableCause::Unreachable,
                 source,
             }
         })

@@ -125,15 +125,17 @@ fn unwritten(lost: LockError) -> LockError {
 /// Adds what is known about the batch: `Unavailable` says of any other call that it may be
 /// repeated, but not every batch may be.
 fn with_outcome(error: CommandError) -> CommandError {
-    match error {
-        CommandError::Unsent(why) | CommandError::Elsewhere(why) | CommandError::Moving(why) => {
-            CommandError::Unsent(Reason::new(format_args!("{why}; nothing was written")))
+    let outcome = match error {
+        CommandError::Unsent(_)
+        | CommandError::Elsewhere(_)
+        | CommandError::Moving(_)
+        | CommandError::Unserved(_) => "nothing was written",
+        CommandError::Unclear(_) => {
+            "the batch was applied or it was not: look before you repeat it"
         }
-        CommandError::Unclear(why) => CommandError::Unclear(Reason::new(format_args!(
-            "{why}; the batch was applied or it was not: look before you repeat it"
-        ))),
-        other => other,
-    }
+        _ => return error,
+    };
+    error.explained(|why| Reason::new(format_args!("{why}; {outcome}")))
 }
 
 fn unfit(writes: &Writes<'_>, need: usize) -> LockError {

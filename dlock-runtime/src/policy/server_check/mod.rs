@@ -13,6 +13,7 @@ use crate::values::error::Reason;
 use crate::values::finding::{Concern, Finding, Weight};
 use crate::values::node_status::{NodeStanding, NodeStatus};
 use crate::values::shown::{NAME_AT_MOST, shown};
+use crate::values::slot::SLOTS;
 use crate::values::ttl::Ttl;
 
 use Weight::{Harms, Matters};
@@ -39,6 +40,8 @@ pub(crate) struct Answers {
     pub(crate) refused: Vec<Refused>,
     /// Why the commands inside scripts could not be tried.
     pub(crate) untried: Option<Reason>,
+    /// What a node of a cluster says of it.
+    pub(crate) cluster_info: Option<String>,
     /// Whether it takes keys of several hash slots in one command; `None`: it did not say.
     pub(crate) takes_several_slots: Option<bool>,
     pub(crate) pushes: Pushes,
@@ -93,6 +96,7 @@ pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> 
             Err(Missing(field)) => unknown.push(format!("`{field}`")),
         }
     }
+    findings.extend(answers.cluster_info.as_deref().and_then(unserved));
     if !findings.iter().any(|it| it.concern() == Concern::Cluster) {
         findings.extend(slots(answers.takes_several_slots, pool));
     }
@@ -191,6 +195,21 @@ fn mode(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
             format_args!("begin the URL with `redis+cluster://`; {BEHIND_A_PROXY}"),
         )
     }))
+}
+
+/// What can't be read is no finding: a lock of such a slot says so.
+fn unserved(cluster: &str) -> Option<Finding> {
+    let info = Info { text: cluster };
+    let assigned = info.number("cluster_slots_assigned").ok()?;
+    let missing = u64::from(SLOTS).checked_sub(assigned)?;
+    (missing > 0).then(|| {
+        Finding::new(
+            Concern::Cluster,
+            Harms,
+            format_args!("no node serves {missing} of the {SLOTS} hash slots, so their locks can't be had"),
+            "type `redis-cli --cluster fix <host>:<port>`, or assign them: `CLUSTER SLOTS` lists the others",
+        )
+    })
 }
 
 const BEHIND_A_PROXY: &str = "if a proxy shards behind this address, set `Config::counter_per_slot()` in all programs that share locks";

@@ -181,6 +181,38 @@ fn a_refused_info_is_named_with_the_server_s_words() {
     assert!(finding.advice().contains("ACL SETUSER <user> +info"));
 }
 
+#[test]
+fn slots_that_nobody_serves_are_counted() {
+    let said = |info: &str| {
+        let answers = Answers {
+            cluster_info: Some(info.to_owned()),
+            ..info_of_a_node()
+        };
+        found_by(&answers, true)
+    };
+    for fine in [
+        "cluster_slots_assigned:16384",
+        "",
+        "cluster_slots_assigned:-1",
+        "cluster_slots_assigned:99999",
+    ] {
+        assert_eq!(said(fine), [], "{fine}");
+    }
+    let found = said("cluster_state:ok\r\ncluster_slots_assigned:16380\r\n");
+    let [finding] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((finding.concern(), finding.weight()), (Cluster, Harms));
+    assert!(
+        finding.risk().starts_with("no node serves 4 of the 16384"),
+        "{finding:?}"
+    );
+}
+
+fn info_of_a_node() -> Answers {
+    info(&[("redis_mode", "cluster")])
+}
+
 /// A proxy may show a single server, or the node that it passes `INFO` to.
 #[test]
 fn a_counter_per_slot_is_asked_for_where_it_is_needed_and_only_there() {
@@ -511,6 +543,7 @@ proptest! {
             pushes: Pushes::Refused(Reason::new(&said)),
             refused: RIGHTS.iter().map(|right| Refused { right, why: Why::NoPattern }).collect(),
             takes_several_slots: Some(false),
+            cluster_info: None,
             clock: ClockSeen { ppm, stepped, ahead },
         };
         for finding in found(&answers) {

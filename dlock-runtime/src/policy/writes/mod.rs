@@ -150,7 +150,7 @@ fn check_key(key: &str, lock: &str, namespace: &str, lock_slot: u16) -> Result<(
     if slot(key) != lock_slot {
         let tag = hash_tag(lock).unwrap_or(lock);
         return Err(wrong(format_args!(
-            "`{key}` is not in the slot of its lock `{lock}`, which a cluster could not write in one step: put `{{{tag}}}` into the key, as its first braces"
+            "`{key}` is not in the slot of its lock `{lock}`, which a cluster could not write in one step: put `{{{tag}}}` into the key, as its first braces, or write it under a lock that has its tag (of several: `part`)"
         )));
     }
     Ok(())

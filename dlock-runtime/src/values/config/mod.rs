@@ -95,8 +95,10 @@ impl Config {
     ///
     /// `redis://[user:password@]host[:port][/db]`, `rediss://…` for the same with TLS,
     /// `redis+sentinel://[user:password@]s1,s2,s3/name[/db]` for the master that these sentinels
-    /// know by this name, `redis+unix:///path?db=0&user=…&pass=…`, or `memory://`, which protects
-    /// one process only and is meant for development and tests. `valkey` may replace `redis`.
+    /// know by this name, `redis+cluster://[user:password@]n1,n2,n3` for a cluster of which these
+    /// are some nodes, `redlock://…` for [independent ones](Self::redlock),
+    /// `redis+unix:///path?db=0&user=…&pass=…`, or `memory://`, which protects one process only and
+    /// is meant for development and tests. `valkey` may replace `redis`.
     /// `?protocol=resp2` keeps a Redis connection from asking for RESP3; `?tls_ca=`, `tls_cert=`,
     /// `tls_key=` and `tls_server_name=` are as the methods of these names; `?sentinel_user=` and
     /// `sentinel_pass=` are the login at the sentinels, if they need one.

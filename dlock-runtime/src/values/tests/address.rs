@@ -243,6 +243,7 @@ fn what_can_t_work_is_refused_with_what_to_write() {
         ("redis-cluster://host", "write `redis+cluster://`"),
         ("redis+cluster://", "a node without a name"),
         ("redis+cluster://a,", "a node without a name"),
+        ("redis+cluster://a:0", "port 0"),
         ("redis+cluster://a,a:6379", "named twice"),
         ("redis+cluster://a,redis://b", "without a scheme"),
         ("redis+cluster://a,b/1", "the database 0 only"),

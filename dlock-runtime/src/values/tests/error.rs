@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crate::values::error::{LockError, LostCause, Reason, Refusal};
+use crate::values::error::{LockError, LostCause, Reason, Refusal, UnavailableCause};
 use crate::values::holder::Holder;
 use crate::values::key::Key;
 
@@ -98,12 +98,12 @@ fn all() -> Vec<LockError> {
         },
         LockError::Unavailable {
             key: Some(key()),
-            too_few_nodes: false,
+            cause: UnavailableCause::Unreachable,
             source: source.clone(),
         },
         LockError::Unavailable {
             key: None,
-            too_few_nodes: true,
+            cause: UnavailableCause::TooFewNodes,
             source,
         },
         LockError::ShutDown,
@@ -268,7 +268,7 @@ fn others_say_what_to_do() {
         (
             LockError::Unavailable {
                 key: Some(key()),
-                too_few_nodes: true,
+                cause: UnavailableCause::TooFewNodes,
                 source: Reason::new("a votes in 3 s"),
             },
             "too few nodes vote (lock:item:7): wait for those that do not vote yet",
@@ -276,7 +276,7 @@ fn others_say_what_to_do() {
         (
             LockError::Unavailable {
                 key: None,
-                too_few_nodes: false,
+                cause: UnavailableCause::Unreachable,
                 source: Reason::new("refused"),
             },
             "nothing goes on trying, so call it again; `init` of a pool that is `lazy`",

@@ -92,7 +92,12 @@ impl Backend for Cluster {
             for host in hosts {
                 let node = self.0.connections_to(&mut self.0.lock(), &host);
                 let left = until.saturating_duration_since(Instant::now());
-                all.spawn(async move { (host, node.link("", left).await) });
+                let nodes = self.0.clone();
+                all.spawn(async move {
+                    let linked = node.link("", left).await;
+                    let linked = linked.map_err(|error| nodes.of_node(&host, error));
+                    (host, linked)
+                });
             }
             let mut links = BTreeMap::new(); // in a lasting order
             while let Some(ended) = all.join_next().await {

@@ -21,7 +21,7 @@ use crate::backend::{Answer, Link, Listener};
 use crate::observe;
 use crate::policy::slot_map::{Asked, SlotMap};
 use crate::values::config::{ClusterAddress, Endpoint, Host, RedisAddress, Settings};
-use crate::values::error::Reason;
+use crate::values::error::{Reason, Refusal};
 use crate::values::slot::slot;
 
 /// How often the nodes are asked although nothing has happened.
@@ -30,8 +30,8 @@ const AT_LEAST_EVERY: Duration = Duration::from_secs(15);
 /// Many may say at the same moment that something has changed.
 const BETWEEN_NEWS: Duration = Duration::from_millis(100);
 
-/// So many rounds in a row may say something older than what is known; then it counts: a cluster may
-/// have been made anew.
+/// So many rounds in a row may say something older than what is known, or be another cluster's; then
+/// it counts: a cluster may have been made anew.
 const OLDER_ROUNDS: u32 = 3;
 
 /// How often the log is told at most that there are other masters.
@@ -67,7 +67,9 @@ pub(super) struct State {
     pub(super) nodes: BTreeMap<Host, Arc<Supervisor>>,
     /// Nodes that served nothing in the last round.
     unused: BTreeSet<Host>,
-    /// The epoch of the map, and how many rounds in a row have said something older.
+    /// The ids of the cluster's nodes.
+    ids: BTreeSet<String>,
+    /// The epoch of the map, and how many rounds in a row have been doubtful.
     epoch: u64,
     older: u32,
     told: Told,
@@ -192,7 +194,7 @@ impl Nodes {
                 (Some((host, node)), _) => {
                     let left = until.saturating_duration_since(Instant::now());
                     let linked = node.link(key, left).await;
-                    match linked.map_err(|error| of_node(&host, error)) {
+                    match linked.map_err(|error| self.of_node(&host, error)) {
                         Ok(link) => return Ok(link),
                         Err(error) if was_asked => return Err(error),
                         Err(error) => failed = Some((host, error)),
@@ -231,6 +233,28 @@ impl Nodes {
         }
     }
 
+    /// Says at which node something is wrong and, unless the configuration names that node, by what
+    /// it was reached: often that is the mistake.
+    pub(super) fn of_node(&self, host: &Host, error: CommandError) -> CommandError {
+        if self.seeds.contains(host) {
+            return error.explained(|why| Reason::new(format_args!("{host}: {why}")));
+        }
+        let announced = "as the cluster announces it";
+        match error {
+            CommandError::Refused(refusal @ Refusal::Tls, _) if self.any.tls.is_some() => {
+                let why = Reason::new(format_args!(
+                    "{host}, {announced}, speaks no TLS: set `tls-cluster yes` at all nodes, so that they announce their ports for TLS"
+                ));
+                CommandError::Refused(refusal, why)
+            }
+            error => error.explained(|why| {
+                Reason::new(format_args!(
+                    "{host}, {announced} (`cluster-announce-ip`, `cluster-announce-hostname`): {why}"
+                ))
+            }),
+        }
+    }
+
     /// The nodes that the configuration names, as text.
     fn seeds(&self) -> String {
         let seeds: Vec<String> = self.seeds.iter().map(Host::to_string).collect();
@@ -242,20 +266,20 @@ impl Nodes {
     }
 
     async fn round(self: Arc<Self>) {
-        let (asked, known) = {
+        let (asked, known, ids) = {
             let mut state = self.lock();
             state.asked += 1;
             let known = state.map.nodes().into_iter().cloned();
             let mut known: Vec<Host> = known.collect();
             let by = state.asked % known.len().max(1);
             known.rotate_left(by);
-            (state.map.asking(), known)
+            (state.map.asking(), known, state.ids.clone())
         };
         let others = self.seeds.iter().filter(|it| !known.contains(it));
         let hosts = in_turn(known.iter(), others);
         let addresses: Vec<_> = hosts.map(|host| self.address(host)).collect();
         let until = Instant::now() + self.settings.connect_timeout;
-        let said = questions::who_serves_what(&addresses, until).await;
+        let said = questions::who_serves_what(&addresses, &ids, until).await;
         let said = said.map(|said| self.learn(said, asked));
         let failed = said.as_ref().err().cloned();
         let is_first = self.rounds().ended(said);
@@ -268,11 +292,16 @@ impl Nodes {
     /// Returns whether that is something new.
     fn learn(&self, said: Said, asked: Asked) -> bool {
         let mut state = self.lock();
-        if said.epoch < state.epoch && state.older < OLDER_ROUNDS {
+        let is_doubtful =
+            said.epoch < state.epoch || questions::are_two_clusters(&said.ids, &state.ids);
+        if is_doubtful && state.older < OLDER_ROUNDS {
             state.older += 1;
             return false;
         }
         (state.epoch, state.older) = (said.epoch, 0);
+        if !said.ids.is_empty() {
+            state.ids = said.ids;
+        }
         let is_new = state.map.learn(said.lists, asked);
         let serving: BTreeSet<Host> = state.map.nodes().into_iter().cloned().collect();
         let nodes = std::mem::take(&mut state.nodes);
@@ -321,24 +350,9 @@ fn in_turn<'a>(
 }
 
 pub(super) fn unserved(slot: u16) -> CommandError {
-    CommandError::Unsent(Reason::new(format_args!(
+    CommandError::Unserved(Reason::new(format_args!(
         "no node of the cluster serves the key's slot, {slot}: `CLUSTER SLOTS` lists who serves what"
     )))
-}
-
-/// Says at which node something is wrong, and what it was reached by: often that is the mistake.
-fn of_node(host: &Host, error: CommandError) -> CommandError {
-    let named = |why| {
-        Reason::new(format_args!(
-            "{host}, as the cluster announces it (`cluster-announce-ip`, `cluster-announce-hostname`): {why}"
-        ))
-    };
-    match error {
-        CommandError::Unsent(why) => CommandError::Unsent(named(why)),
-        CommandError::Refused(refusal, why) => CommandError::Refused(refusal, named(why)),
-        CommandError::Setup(why) => CommandError::Setup(named(why)),
-        other => other,
-    }
 }
 
 impl Redirects for Nodes {
@@ -365,7 +379,7 @@ impl Redirects for Nodes {
         Box::pin(async move {
             let until = Instant::now() + within;
             let link = node.redis_link("", within).await;
-            let link = link.map_err(|error| of_node(&host, error))?;
+            let link = link.map_err(|error| self.of_node(&host, error))?;
             let left = until.saturating_duration_since(Instant::now());
             link.asking(&commands, left).await
         })

@@ -35,6 +35,11 @@ const MOST_SAID: u64 = 16 << 20;
 /// A cluster has no more masters: what Redis is made for, and few enough to connect to.
 const MOST_MASTERS: usize = 1000;
 
+const LENGTH_OF_AN_ID: usize = 40;
+
+/// So many are kept at most: of so many masters, with three replicas each.
+const MOST_IDS: usize = 4 * MOST_MASTERS;
+
 /// What nodes say.
 pub(super) struct Said {
     /// The highest configuration epoch that one of them knows, or 0: the later of two answers has
@@ -42,15 +47,39 @@ pub(super) struct Said {
     pub(super) epoch: u64,
     /// One list for each, the latest first. A list may lack slots.
     pub(super) lists: Vec<Vec<Listed>>,
+    /// The ids of the nodes in the first list.
+    pub(super) ids: BTreeSet<String>,
 }
 
 impl Said {
-    fn of_all(mut answers: Vec<View>) -> Option<Self> {
-        answers.sort_by_key(|it| std::cmp::Reverse(it.epoch));
-        Some(Self {
-            epoch: answers.first()?.epoch,
-            lists: answers.into_iter().map(|it| it.listed).collect(),
-        })
+    /// Answers from another cluster than that of the `known` nodes count only if there are no
+    /// others: then it was made anew.
+    ///
+    /// # Errors
+    /// If nothing is known, and they are from two clusters: which one has the locks?
+    fn of_all(
+        mut answers: Vec<(String, View)>,
+        known: &BTreeSet<String>,
+    ) -> Result<Option<Self>, CommandError> {
+        let is_known = |(_, it): &(String, View)| !are_two_clusters(&it.ids, known);
+        if answers.iter().any(is_known) {
+            answers.retain(is_known);
+        }
+        answers.sort_by_key(|(_, it)| std::cmp::Reverse(it.epoch));
+        let Some((node, first)) = answers.first() else {
+            return Ok(None);
+        };
+        let (epoch, ids) = (first.epoch, first.ids.clone());
+        let other = answers
+            .iter()
+            .find(|(_, it)| are_two_clusters(&it.ids, &ids));
+        if let (Some((other, _)), true) = (other, known.is_empty()) {
+            return Err(CommandError::Setup(Reason::new(format_args!(
+                "{node} and {other} are nodes of two clusters, none of which knows a node of the other; name nodes of one"
+            ))));
+        }
+        let lists = answers.into_iter().map(|(_, it)| it.listed).collect();
+        Ok(Some(Self { epoch, lists, ids }))
     }
 }
 
@@ -58,11 +87,19 @@ impl Said {
 struct View {
     epoch: u64,
     listed: Vec<Listed>,
+    /// The ids of the masters and replicas in it.
+    ids: BTreeSet<String>,
 }
 
-/// The answers of those that answer soon.
+/// A cluster has no name. Of one, all nodes know some others in common, also after a failover.
+pub(super) fn are_two_clusters(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
+    !one.is_empty() && !other.is_empty() && one.is_disjoint(other)
+}
+
+/// The answers of those that answer soon. `known`: the ids of nodes of this cluster.
 pub(super) async fn who_serves_what(
     addresses: &[Arc<RedisAddress>],
+    known: &BTreeSet<String>,
     until: Instant,
 ) -> Result<Said, CommandError> {
     let (mut errors, mut answers) = (Vec::new(), Vec::new());
@@ -73,11 +110,11 @@ pub(super) async fn who_serves_what(
     loop {
         let answered = timeout_at(patience.min(until), asked.join_next()).await;
         match answered {
-            Ok(Some(Ok((_, Ok(said))))) => {
+            Ok(Some(Ok((node, Ok(said))))) => {
                 if answers.is_empty() {
                     patience = Instant::now() + FOR_THE_OTHERS;
                 }
-                answers.push(said);
+                answers.push((node, said));
             }
             Ok(Some(Ok((node, Err(error))))) => errors.push((node, error)),
             Ok(Some(Err(error))) if error.is_panic() => {
@@ -87,7 +124,7 @@ pub(super) async fn who_serves_what(
             }
             Ok(Some(Err(_))) => {} // the runtime is shutting down
             Ok(None) | Err(_) => {
-                if let Some(said) = Said::of_all(std::mem::take(&mut answers)) {
+                if let Some(said) = Said::of_all(std::mem::take(&mut answers), known)? {
                     return Ok(said);
                 }
                 let next = more.next();
@@ -96,7 +133,7 @@ pub(super) async fn who_serves_what(
                 }
                 for address in next.into_iter().flatten() {
                     let address = address.clone();
-                    asked.spawn(async move { (address.to_string(), ask(&address, until).await) });
+                    asked.spawn(async move { ask(&address, until).await });
                 }
                 let is_last = more.len() == 0;
                 patience = if is_last {
@@ -112,9 +149,12 @@ pub(super) async fn who_serves_what(
 /// A refusal or a wrong setup counts before silence: no retry ends it.
 fn nobody(errors: &[(String, CommandError)]) -> CommandError {
     let lasting = errors.iter().find(|(_, error)| !error.may_pass());
-    if let Some((_, error)) = lasting {
-        return error.clone();
+    if let Some((node, error)) = lasting {
+        let at_it = |why: Reason| Reason::new(format_args!("{node}: {why}"));
+        return error.clone().explained(at_it);
     }
+    let answer = |(_, error): &(_, CommandError)| matches!(error, CommandError::Unserved(_));
+    let they_answer = errors.iter().any(answer);
     let each: Vec<_> = errors
         .iter()
         .map(|(node, why)| format!("{node}: {why}"))
@@ -124,23 +164,32 @@ fn nobody(errors: &[(String, CommandError)]) -> CommandError {
     } else {
         each.join("; ")
     };
-    CommandError::Unsent(Reason::new(format_args!(
+    let why = Reason::new(format_args!(
         "no node of the cluster says who serves what ({each})"
-    )))
+    ));
+    if they_answer {
+        CommandError::Unserved(why)
+    } else {
+        CommandError::Unsent(why)
+    }
 }
 
-async fn ask(address: &RedisAddress, until: Instant) -> Result<View, CommandError> {
-    let silent = |_| Err(CommandError::Unsent(Reason::new("no answer")));
-    let asking = timeout_at(until, question(address, until)).await;
-    asking.unwrap_or_else(silent)
-}
-
-async fn question(address: &RedisAddress, until: Instant) -> Result<View, CommandError> {
+/// The node's name, and what it says.
+async fn ask(address: &RedisAddress, until: Instant) -> (String, Result<View, CommandError>) {
     let Endpoint::Tcp(host) = &address.endpoint else {
-        return Err(CommandError::Setup(Reason::new(
-            "a node is given by host and port",
-        )));
+        let why = Reason::new("a node is given by host and port");
+        return (address.to_string(), Err(CommandError::Setup(why)));
     };
+    let silent = |_| Err(CommandError::Unsent(Reason::new("no answer")));
+    let asking = timeout_at(until, question(address, host, until)).await;
+    (host.to_string(), asking.unwrap_or_else(silent))
+}
+
+async fn question(
+    address: &RedisAddress,
+    host: &Host,
+    until: Instant,
+) -> Result<View, CommandError> {
     let credentials = client::credentials(&address.login).await?;
     let left = || until.saturating_duration_since(Instant::now());
     let stream = dial(address, host, left()).await?;
@@ -148,25 +197,25 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<View, Comman
         Err(CommandError::Unsent(_)) if dial::wants_tls(address, host, left()).await => {
             return Err(CommandError::Refused(
                 Refusal::Tls,
-                Reason::new(format_args!(
-                    "{host} speaks TLS; write `rediss+cluster://` in place of `redis+cluster://`"
-                )),
+                Reason::new(
+                    "it speaks TLS; write `rediss` in place of `redis` in the URL's scheme",
+                ),
             ));
         }
         answers => answers?,
     };
     let slots = slots.map_err(|error| {
         if error.to_string().contains("cluster support disabled") {
-            return CommandError::Setup(Reason::new(format_args!(
-                "{host} is no node of a cluster; for one server write `redis://` in place of `redis+cluster://`"
-            )));
+            return CommandError::Setup(Reason::new(
+                "it is no node of a cluster; for one server leave `+cluster` out of the URL's scheme",
+            ));
         }
         errors::handshake_error(&error)
     })?;
     let listed = read(&slots, host).ok_or_else(|| reply::unexpected("CLUSTER SLOTS", &slots))?;
     if listed.is_empty() {
-        return Err(CommandError::Unsent(Reason::new(
-            "it knows of no slot that is served",
+        return Err(CommandError::Unserved(Reason::new(
+            "it knows of no slot that is served: is it in a cluster yet (`redis-cli --cluster create`, `add-node`)?",
         )));
     }
     let masters: BTreeSet<&Host> = listed.iter().map(|it| &it.node).collect();
@@ -182,7 +231,7 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<View, Comman
         .unwrap_or_default();
     if info.contains("cluster_state:fail") {
         let why = "it says that the cluster is down";
-        return Err(CommandError::Unsent(Reason::new(why)));
+        return Err(CommandError::Unserved(Reason::new(why)));
     }
     let epoch = info
         .lines()
@@ -190,7 +239,8 @@ async fn question(address: &RedisAddress, until: Instant) -> Result<View, Comman
     let epoch = epoch
         .and_then(|epoch| epoch.trim().parse().ok())
         .unwrap_or(0);
-    Ok(View { epoch, listed })
+    let ids = ids(&slots);
+    Ok(View { epoch, listed, ids })
 }
 
 /// The answers to `CLUSTER SLOTS` and `CLUSTER INFO`.
@@ -238,6 +288,23 @@ fn read(slots: &Value, asked: &Host) -> Option<Vec<Listed>> {
     ranges.iter().map(range).collect()
 }
 
+fn parts(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(parts) => parts,
+        _ => &[],
+    }
+}
+
+/// The ids of the masters and replicas in an answer that could be read; not what is no id.
+fn ids(slots: &Value) -> BTreeSet<String> {
+    let nodes = parts(slots)
+        .iter()
+        .flat_map(|range| parts(range).iter().skip(2));
+    let ids = nodes.filter_map(|node| reply::text(parts(node).get(2)?));
+    let ids = ids.filter(|it| it.len() == LENGTH_OF_AN_ID);
+    ids.take(MOST_IDS).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use redis::Value;
@@ -281,5 +348,61 @@ mod tests {
             assert_eq!(read(&strange, &asked), None, "{strange:?}");
         }
         assert_eq!(read(&Value::Array(Vec::new()), &asked), Some(Vec::new()));
+    }
+
+    fn view(node: &str, epoch: u64, ids: &[&str]) -> (String, View) {
+        let ids = ids.iter().map(|it| (*it).to_owned()).collect();
+        let listed = vec![Listed {
+            slots: 0..=1,
+            node: host(node, 1),
+        }];
+        (node.to_owned(), View { epoch, listed, ids })
+    }
+
+    /// The nodes whose lists count, in order.
+    fn counted(answers: Vec<(String, View)>, known: &[&str]) -> Result<Vec<String>, CommandError> {
+        let known = known.iter().map(|it| (*it).to_owned()).collect();
+        let said = Said::of_all(answers, &known)?.unwrap();
+        Ok(said
+            .lists
+            .into_iter()
+            .map(|it| it[0].node.name.clone())
+            .collect())
+    }
+
+    #[test]
+    fn another_cluster_counts_only_if_it_is_alone() {
+        let ours = || view("ours", 3, &["a", "b"]);
+        let late = || view("late", 2, &["b", "c"]);
+        let other = || view("other", 9, &["x"]);
+        let no_ids = || view("no_ids", 1, &[]);
+        for (answers, known, expected) in [
+            (vec![late(), ours()], &[][..], &["ours", "late"][..]),
+            (vec![late(), ours()], &["c"], &["late"]),
+            (vec![other(), ours(), late()], &["b"], &["ours", "late"]),
+            (vec![other(), no_ids()], &["b"], &["no_ids"]),
+            (vec![other()], &["b"], &["other"]), // it was made anew
+            (vec![no_ids(), ours()], &[], &["ours", "no_ids"]),
+        ] {
+            assert_eq!(counted(answers, known).unwrap(), expected);
+        }
+        let error = counted(vec![ours(), other()], &[]).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.starts_with("other and ours are nodes of two clusters"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_id_is_no_nodes() {
+        let (id, port) = (|digit: &str| digit.repeat(40), || Value::Int(1));
+        let node = |id: &str| Value::Array(vec![text("a"), port(), text(id)]);
+        let (master, replica) = (id("a"), id("b"));
+        let both = vec![Value::Int(0), Value::Int(1), node(&master), node(&replica)];
+        let strange = Value::Array(vec![Value::Int(2), Value::Int(2), node("id"), Value::Nil]);
+        let slots = Value::Array(vec![Value::Array(both), strange, Value::Nil]);
+        assert_eq!(ids(&slots), BTreeSet::from([master, replica]));
+        assert_eq!(ids(&Value::Nil), BTreeSet::new());
     }
 }

@@ -298,6 +298,13 @@ impl Connection {
             {
                 CommandError::Unclear(why) // the script may have written
             }
+            // The others may be set up otherwise.
+            error @ CommandError::Refused(..) => match &self.of_cluster {
+                Some(OfCluster { host, .. }) => {
+                    error.explained(|why| Reason::new(format_args!("{host}: {why}")))
+                }
+                None => error,
+            },
             error => error,
         }
     }

@@ -147,8 +147,20 @@ impl RedisLink {
             Acquired::Queued(busy) => return Ok(Acquired::Busy(busy)),
             not_taken => return Ok(not_taken),
         };
-        // It was taken, so from here on every error leaves it open.
-        let epoch = drawn.map_err(|error| CommandError::Unclear(error.reason()))?;
+        let epoch = match drawn {
+            Ok(epoch) => epoch,
+            // No retry ends it, and nothing must be left of what was taken.
+            Err(refused @ CommandError::Refused(..)) => {
+                let back = self.release_by_key(claim, 0, until).await;
+                return Err(if back.is_ok() {
+                    refused
+                } else {
+                    CommandError::Unclear(refused.reason())
+                });
+            }
+            // It was taken, so every error leaves it open.
+            Err(error) => return Err(CommandError::Unclear(error.reason())),
+        };
         Ok(match taken {
             Acquired::Yours { time, left, .. } => Acquired::Yours { time, epoch, left },
             taken => Acquired::Granted {

@@ -11,6 +11,7 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquired, Cancelled, Claim, Polled};
 use crate::values::entry;
+use crate::values::error::Refusal;
 use crate::values::kind::Kind;
 
 const LOCK: &str = "lock:a";
@@ -292,12 +293,21 @@ async fn an_owner_that_was_taken_by_its_key_has_one_epoch() {
     assert_eq!(members, [format!("1|#|o|one|{}", epochs[0])]);
 }
 
+/// May take a lock by its key, and neither draw an epoch nor give the lock back.
+const MAY_TAKE: [&str; 6] = [
+    "+@all",
+    "-del",
+    "-zrem",
+    "resetkeys",
+    "~lock:a",
+    "allchannels",
+];
+
 /// The take of its first entry was abandoned before its epoch was drawn.
 #[tokio::test]
 async fn an_owner_without_an_epoch_gets_one_for_all() {
     let lab = Lab::new().await;
-    let rights = ["+@all", "resetkeys", "~lock:a", "allchannels"];
-    let link = as_user(&lab.server, &rights).await;
+    let link = as_user(&lab.server, &MAY_TAKE).await;
     let kind = Kind::Owned("one".into());
     let command = acquire(&of(&kind, "one"), link.server_time() + HOUR);
     let answer = link.acquire_by_key(&command, until()).await;
@@ -322,19 +332,37 @@ async fn a_take_without_time_is_not_known_to_have_happened() {
     assert!(lab.keys().await.is_empty());
 }
 
-/// Taken, and nobody knows its epoch: the clean-up has to find it.
+/// The error is the server's own, and ends the wait of all.
 #[tokio::test]
-async fn a_take_whose_epoch_can_not_be_drawn_leaves_the_lock_open() {
+async fn a_take_whose_epoch_is_refused_is_given_back() {
     let lab = Lab::new().await;
     let rights = ["+@all", "resetkeys", "~lock:a", "allchannels"];
     let link = as_user(&lab.server, &rights).await;
+    for kind in kinds() {
+        let command = acquire(&of(&kind, "ours"), link.server_time() + HOUR);
+        let answer = link.acquire_by_key(&command, until()).await;
+        let is_refusal = |it: &_| matches!(it, CommandError::Refused(Refusal::NoPermission, _));
+        assert!(answer.as_ref().is_err_and(is_refusal), "{answer:?}");
+        assert!(lab.keys().await.is_empty());
+    }
+}
+
+/// Taken, and nobody knows its epoch: the clean-up has to find it.
+#[tokio::test]
+async fn a_take_that_can_not_be_given_back_either_leaves_the_lock_open() {
+    let lab = Lab::new().await;
+    let link = as_user(&lab.server, &MAY_TAKE).await;
     for kind in kinds() {
         let ours = of(&kind, "ours");
         let command = acquire(&ours, link.server_time() + HOUR);
         let answer = link.acquire_by_key(&command, until()).await;
         assert!(answer.is_err_and(|error| error.leaves_open()), "{kind:?}");
         assert_eq!(lab.keys().await, [LOCK]);
-        let cancelled = link.cancel_by_key(&ours, (0, 0), until()).await.unwrap();
+        let cancelled = lab
+            .link
+            .cancel_by_key(&ours, (0, 0), until())
+            .await
+            .unwrap();
         assert!(cancelled.found && cancelled.conclusive);
         assert!(lab.keys().await.is_empty());
     }

@@ -176,8 +176,10 @@ fn host(url: &Url, port: u16) -> Result<Host, String> {
         Some(url::Host::Ipv6(ip)) => ip.to_string(),
         None => return Err(format!("url: no host; {EXAMPLE}")),
     };
-    let port = url.port().unwrap_or(port);
-    Ok(Host { name, port })
+    match url.port().unwrap_or(port) {
+        0 => Err(format!("url: nothing listens on port 0; {EXAMPLE}")),
+        port => Ok(Host { name, port }),
+    }
 }
 
 fn login(url: &Url) -> Result<Credentials, String> {
