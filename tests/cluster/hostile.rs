@@ -532,11 +532,13 @@ async fn redirects_without_an_end_leave_nothing_behind() {
         for call in calls {
             call.await.unwrap();
         }
+        // Two to each node that is kept, and those of a round of questions; while the machine is busy,
+        // one more that each call is making.
+        let (kept, made) = (40, u64::try_from(CALLS).unwrap());
         assert!(
-            most.0 < 50 && most.1 < 250,
+            most.0 < kept + made && most.1 < 250,
             "connections and tasks: {most:?}"
         );
-        // Two to each node that is kept, and those of a round of questions.
-        until("few are kept", CAP, async || liar.open() < 40).await;
+        until("few are kept", CAP, async || liar.open() < kept).await;
     }
 }

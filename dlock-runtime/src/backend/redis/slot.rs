@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::connect::connect;
@@ -31,6 +32,8 @@ pub(super) struct Slot {
 struct State {
     live: Option<Arc<RedisLink>>,
     connecting: bool,
+    /// The last attempt, which may have ended.
+    attempt: Option<AbortHandle>,
     /// `failed`: attempts that failed since the slot was made; `in_a_row`: those since the last
     /// success.
     failed: u64,
@@ -116,9 +119,19 @@ impl Slot {
             // Not under the lock: a runtime that is shutting down drops the task at once, which
             // ends the attempt.
             drop(state);
-            tokio::spawn(ConnectAttempt::new(self.clone()).run(plan.clone(), pause_until));
+            let attempt = ConnectAttempt::new(self.clone()).run(plan.clone(), pause_until);
+            let attempt = tokio::spawn(attempt).abort_handle();
+            self.lock().attempt = Some(attempt);
         }
         SlotState::Connecting(failed)
+    }
+
+    /// Ends an attempt that nobody waits for any more.
+    pub(super) fn abandon(&self) {
+        let attempt = self.lock().attempt.take();
+        if let Some(attempt) = attempt {
+            attempt.abort(); // not under the lock, which its drop takes
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -343,6 +343,8 @@ impl Drop for Links {
         if let Some(caretaker) = self.caretaker.get() {
             caretaker.abort();
         }
+        // Whoever waits for one of these has these links.
+        self.slots.iter().for_each(|slot| slot.abandon());
     }
 }
 
