@@ -159,16 +159,10 @@ async fn a_slot_that_nobody_serves_is_named() {
     let fresh = LockPool::connect(lazy).await.unwrap();
     let wait = Duration::from_millis(300);
     let error = fresh.lock("k").wait(wait).acquire().await.unwrap_err();
-    let not_served = |error: &LockError| {
-        matches!(
-            error,
-            LockError::Unavailable {
-                cause: UnavailableCause::NotServed,
-                ..
-            }
-        )
+    let LockError::Unavailable { cause, .. } = &error else {
+        panic!("{error:?}");
     };
-    assert!(not_served(&error), "{error:?}");
+    assert_eq!(*cause, UnavailableCause::NotServed);
     let said = error.to_string();
     assert!(
         said.starts_with("the cluster does not serve this now (lock:k): "),

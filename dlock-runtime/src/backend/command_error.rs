@@ -77,6 +77,11 @@ impl CommandError {
         }
     }
 
+    /// The same error, with the name of the server that it is about.
+    pub(crate) fn at(self, server: impl fmt::Display) -> Self {
+        self.explained(|why| Reason::new(format_args!("{server}: {why}")))
+    }
+
     /// Whether an acquire that ended with this error may have created something. An unknown error
     /// text may come from a proxy that lost the answer.
     pub(crate) fn leaves_open(&self) -> bool {

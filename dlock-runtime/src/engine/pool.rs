@@ -113,8 +113,7 @@ impl LockPool {
         self.0.check_process()?;
         let to_error = |error: CommandError| error.into_error(None);
         let (backend, settings) = (self.0.backend(), self.0.settings());
-        let links = backend.connect_all(settings.connect_timeout).await;
-        let links = links.and_then(|links| links.into_iter().collect::<Result<Vec<_>, _>>());
+        let links = self.0.links_to_all(settings.connect_timeout).await;
         let links = links.map_err(to_error)?;
         let clock = backend.clock();
         let pings = links.iter().map(|link| -> Answer<'_, Duration> {
@@ -163,9 +162,7 @@ impl LockPool {
         self.0.check_process()?;
         let to_error = |error: CommandError| error.into_error(None);
         let within = self.0.settings().connect_timeout;
-        let links = self.0.backend().connect_all(within).await;
-        let links = links.and_then(|links| links.into_iter().collect::<Result<Vec<_>, _>>());
-        let links = links.map_err(to_error)?;
+        let links = self.0.links_to_all(within).await.map_err(to_error)?;
         self.0.check(&links).await.map_err(to_error)
     }
 

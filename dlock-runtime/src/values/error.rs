@@ -115,7 +115,8 @@ pub enum LockError {
         key: Option<Key>,
         /// What kept it from being executed.
         cause: UnavailableCause,
-        /// What went wrong on the connection; of several servers, which of them vote, and when.
+        /// What went wrong on the connection, or what a node of a cluster said; of several servers,
+        /// which of them vote, and when.
         source: Reason,
     },
 

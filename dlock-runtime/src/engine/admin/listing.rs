@@ -138,8 +138,7 @@ impl Listing {
         if let Some(only) = only {
             self.link = Some(backend.link(only.as_str(), within).await?);
         } else {
-            let links = backend.connect_all(within).await?;
-            self.links = links.into_iter().collect::<Result<_, _>>()?;
+            self.links = self.core.links_to_all(within).await?.into();
             let first = self.links.front().filter(|_| backend.links_are_for_all());
             self.link = first.cloned();
         }

@@ -11,6 +11,7 @@ pub(super) mod neighbours;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use self::neighbours::Neighbour;
 use super::local_queues::LocalQueues;
@@ -112,6 +113,15 @@ impl Core {
             core.log_findings(&links).await;
         }
         Ok(core)
+    }
+
+    /// A connection to each server.
+    pub(super) async fn links_to_all(
+        &self,
+        within: Duration,
+    ) -> Result<Vec<Arc<dyn Link>>, CommandError> {
+        let links = self.backend.connect_all(within).await?;
+        links.into_iter().collect()
     }
 
     /// Checks the servers over these connections.

@@ -13,11 +13,9 @@ mod nodes;
 mod questions;
 mod rounds;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::link::ClusterLink;
@@ -25,7 +23,9 @@ use self::nodes::{Nodes, unserved};
 use crate::backend::clock::Clock;
 use crate::backend::command_error;
 use crate::backend::offers::Offers;
-use crate::backend::{Answer, Backend, BackgroundTask, Connected, Link, Listener, WatchdogKind};
+use crate::backend::{
+    Answer, Backend, BackgroundTask, Connected, Link, Listener, WatchdogKind, all,
+};
 use crate::values::config::{ClusterAddress, Host, Settings};
 use crate::values::moment::Moment;
 use crate::values::slot::slot;
@@ -88,25 +88,18 @@ impl Backend for Cluster {
                 self.0.ask(until).await?;
                 hosts = known();
             }
-            let mut all = JoinSet::new(); // at the same time
-            for host in hosts {
-                let node = self.0.connections_to(&mut self.0.lock(), &host);
-                let left = until.saturating_duration_since(Instant::now());
-                let nodes = self.0.clone();
-                all.spawn(async move {
-                    let linked = node.link("", left).await;
-                    let linked = linked.map_err(|error| nodes.of_node(&host, error));
-                    (host, linked)
-                });
-            }
-            let mut links = BTreeMap::new(); // in a lasting order
-            while let Some(ended) = all.join_next().await {
-                links.extend(ended.ok());
-            }
-            if links.is_empty() {
+            if hosts.is_empty() {
                 return Err(unserved(0));
             }
-            Ok(links.into_values().collect())
+            let connect = |host: Host| -> Answer<'_, Arc<dyn Link>> {
+                let node = self.0.connections_to(&mut self.0.lock(), &host);
+                let left = until.saturating_duration_since(Instant::now());
+                Box::pin(async move {
+                    let linked = node.link("", left).await;
+                    linked.map_err(|error| self.0.of_node(&host, error))
+                })
+            };
+            Ok(all(hosts.into_iter().map(connect).collect()).await)
         })
     }
 

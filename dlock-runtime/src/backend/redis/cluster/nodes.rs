@@ -237,7 +237,7 @@ impl Nodes {
     /// it was reached: often that is the mistake.
     pub(super) fn of_node(&self, host: &Host, error: CommandError) -> CommandError {
         if self.seeds.contains(host) {
-            return error.explained(|why| Reason::new(format_args!("{host}: {why}")));
+            return error.at(host);
         }
         let announced = "as the cluster announces it";
         match error {
@@ -247,11 +247,9 @@ impl Nodes {
                 ));
                 CommandError::Refused(refusal, why)
             }
-            error => error.explained(|why| {
-                Reason::new(format_args!(
-                    "{host}, {announced} (`cluster-announce-ip`, `cluster-announce-hostname`): {why}"
-                ))
-            }),
+            error => error.at(format_args!(
+                "{host}, {announced} (`cluster-announce-ip`, `cluster-announce-hostname`)"
+            )),
         }
     }
 

@@ -150,8 +150,7 @@ pub(super) async fn who_serves_what(
 fn nobody(errors: &[(String, CommandError)]) -> CommandError {
     let lasting = errors.iter().find(|(_, error)| !error.may_pass());
     if let Some((node, error)) = lasting {
-        let at_it = |why: Reason| Reason::new(format_args!("{node}: {why}"));
-        return error.clone().explained(at_it);
+        return error.clone().at(node);
     }
     let answer = |(_, error): &(_, CommandError)| matches!(error, CommandError::Unserved(_));
     let they_answer = errors.iter().any(answer);

@@ -300,9 +300,7 @@ impl Connection {
             }
             // The others may be set up otherwise.
             error @ CommandError::Refused(..) => match &self.of_cluster {
-                Some(OfCluster { host, .. }) => {
-                    error.explained(|why| Reason::new(format_args!("{host}: {why}")))
-                }
+                Some(OfCluster { host, .. }) => error.at(host),
                 None => error,
             },
             error => error,
