@@ -7,6 +7,7 @@
 //! gets a lock (the scripts in `redis/lua` are the server's side, and follow `policy::server`).
 //! Only `redis/` names the `redis` crate.
 
+pub(crate) mod batched;
 pub(crate) mod clock;
 pub(crate) mod command_error;
 pub(crate) mod memory;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use self::batched::{BatchedAnswer, Release};
 use self::clock::Clock;
 use self::command_error::CommandError;
 use self::offers::Offers;
@@ -232,7 +234,11 @@ pub(crate) trait Link: Debug + Send + Sync {
         Acquire::not_after(self.server_time_at(now), within)
     }
 
-    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired>;
+    fn acquire<'a>(
+        &'a self,
+        command: &'a Acquire,
+        within: Duration,
+    ) -> BatchedAnswer<'a, &'a Acquire, Acquired>;
 
     /// Takes all of these exclusive locks in one step, or none; never queues. All commands have the
     /// same lease and the same `not_after`.
@@ -261,7 +267,7 @@ pub(crate) trait Link: Debug + Send + Sync {
         claim: &'a Claim,
         keep_until: u64,
         within: Duration,
-    ) -> Answer<'a, GivenBack>;
+    ) -> BatchedAnswer<'a, Release<'a>, GivenBack>;
 
     /// As `release`, for a claim that may also be queued, or whose acquire may still arrive.
     fn cancel<'a>(

@@ -18,6 +18,7 @@ use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
 use super::{Answer, Backend, Link, Listener, Node, NodeBackend, WatchdogKind};
+use crate::backend::batched::{BatchedAnswer, Release};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
@@ -185,8 +186,13 @@ impl Link for Shared {
         Some(&self.address)
     }
 
-    fn acquire<'a>(&'a self, command: &'a Acquire, _within: Duration) -> Answer<'a, Acquired> {
-        ready(self.run(|server, time, outbox| server.acquire(command, time, outbox)))
+    fn acquire<'a>(
+        &'a self,
+        command: &'a Acquire,
+        _within: Duration,
+    ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
+        let answer = self.run(|server, time, outbox| server.acquire(command, time, outbox));
+        BatchedAnswer::Boxed(ready(answer))
     }
 
     fn acquire_all<'a>(
@@ -206,8 +212,11 @@ impl Link for Shared {
         claim: &'a Claim,
         keep_until: u64,
         _within: Duration,
-    ) -> Answer<'a, GivenBack> {
-        ready(self.run(|server, time, outbox| server.release(claim, keep_until, time, outbox)))
+    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+        let run = |server: &mut Server, time, outbox: &mut Outbox| {
+            server.release(claim, keep_until, time, outbox)
+        };
+        BatchedAnswer::Boxed(ready(self.run(run)))
     }
 
     fn cancel<'a>(

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::{ADDRESS, Memory};
+use crate::backend::command_error::CommandError;
 use crate::backend::{Backend, Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Polled, PushedGrant};
 use crate::policy::writes::{Writes, Wrote};
@@ -41,13 +42,9 @@ impl Listener for Curious {
 }
 
 /// Returns an answer that must be ready at once.
-fn now<T>(answer: crate::backend::Answer<'_, T>) -> T {
-    let mut answer = answer;
-    let waker = std::task::Waker::noop();
-    match answer
-        .as_mut()
-        .poll(&mut std::task::Context::from_waker(waker))
-    {
+fn now<T>(answer: impl Future<Output = Result<T, CommandError>>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(answer).poll(&mut context) {
         std::task::Poll::Ready(Ok(answer)) => answer,
         _ => panic!("no answer at once"),
     }

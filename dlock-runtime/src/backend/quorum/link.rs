@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use super::Shared;
 use super::member::Member;
 use super::take_back::WaitsFor;
+use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link, Node};
 use crate::policy::commands::{
@@ -136,8 +137,12 @@ impl Link for QuorumLink {
         None
     }
 
-    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
-        Box::pin(self.elect(command, within))
+    fn acquire<'a>(
+        &'a self,
+        command: &'a Acquire,
+        within: Duration,
+    ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
+        BatchedAnswer::Boxed(Box::pin(self.elect(command, within)))
     }
 
     fn acquire_all<'a>(&'a self, _: &'a [Acquire], _: Duration) -> Answer<'a, AcquiredAll> {
@@ -155,8 +160,8 @@ impl Link for QuorumLink {
         claim: &'a Claim,
         keep_until: u64,
         within: Duration,
-    ) -> Answer<'a, GivenBack> {
-        Box::pin(async move {
+    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+        BatchedAnswer::Boxed(Box::pin(async move {
             let bounds = (keep_until, 0);
             let taken_back = self
                 .take_back(claim, bounds, within, WaitsFor::Quorum)
@@ -169,7 +174,7 @@ impl Link for QuorumLink {
                     is_open: taken_back.is_open,
                 }),
             }
-        })
+        }))
     }
 
     /// Conclusive at all nodes, or found at a quorum, or an error.

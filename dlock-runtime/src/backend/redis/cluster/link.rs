@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::nodes::Nodes;
+use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
@@ -82,7 +83,11 @@ impl Link for ClusterLink {
         self.node.not_after(now, within, lease)
     }
 
-    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
+    fn acquire<'a>(
+        &'a self,
+        command: &'a Acquire,
+        within: Duration,
+    ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
         self.node.acquire(command, within)
     }
 
@@ -107,9 +112,9 @@ impl Link for ClusterLink {
         claim: &'a Claim,
         keep_until: u64,
         within: Duration,
-    ) -> Answer<'a, GivenBack> {
-        at_its_node!(self, &claim.key, within, |node| node
-            .release(claim, keep_until, within))
+    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+        BatchedAnswer::Boxed(at_its_node!(self, &claim.key, within, |node| node
+            .release(claim, keep_until, within)))
     }
 
     fn cancel<'a>(

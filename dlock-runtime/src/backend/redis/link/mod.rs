@@ -2,8 +2,8 @@
 //! connection. Then `batcher`, which sends the commands of many callers as one, and `heartbeats`,
 //! which does the same for waiters; `groups` has one of each for the locks that may share a script.
 //! `renewals` lengthens leases, `inspect` reads locks for an administrator, `operations` implements
-//! the protocol's commands on top of both, `node` those of a node of a quorum, `moving` those about a
-//! slot of a cluster that is moving.
+//! the protocol's commands on top of both, `exclusive` those that the batcher takes, `node` those of a
+//! node of a quorum, `moving` those about a slot of a cluster that is moving.
 //!
 //! Never in this folder: a command that is sent again, unless the server said that it was not
 //! executed (an unknown script; a batch with a key that the user has no right to; a script that
@@ -11,6 +11,7 @@
 
 pub(super) mod batcher;
 pub(super) mod connection;
+mod exclusive;
 mod groups;
 pub(super) mod heartbeats;
 mod inspect;
@@ -131,6 +132,11 @@ impl RedisLink {
     /// Another batcher on the same connection.
     pub(super) fn batcher(&self, most: usize) -> Arc<Batcher> {
         Batcher::new(&self.connection, most)
+    }
+
+    /// The batcher of its own acquires and releases.
+    pub(super) fn own_batcher(&self) -> &Arc<Batcher> {
+        &self.groups.of("").batcher
     }
 
     /// The batcher of a node's commands.

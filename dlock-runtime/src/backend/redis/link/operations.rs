@@ -12,10 +12,10 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::RedisLink;
-use super::batcher::Command;
+use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::{self, Call};
-use crate::backend::redis::reply::{self, Done, Holders, Item};
+use crate::backend::redis::reply::{self, Done, Holders};
 use crate::backend::redis::scripts::{self, By};
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
@@ -46,37 +46,15 @@ impl Link for RedisLink {
         self.address.as_ref()
     }
 
-    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
-        Box::pin(async move {
-            let mut rounds = Rounds::new(within);
-            loop {
-                let within = rounds.next()?;
-                let answer = if command.claim.kind().is_shared() {
-                    let (lock, call) = (&command.claim.key, calls::acquire(command));
-                    let answer = Box::pin(self.connection.script_on(lock, call, within)).await;
-                    answer.map(|(reply, sent)| (Item::Other(reply), sent))
-                } else {
-                    let batcher = &self.groups.of(&command.claim.key).batcher;
-                    let command = Command::Acquire(command);
-                    batcher.run(command, within, rounds.until).await
-                };
-                let (reply, sent) = match answer {
-                    Err(CommandError::Moving(_)) => {
-                        return Box::pin(self.acquire_by_key(command, rounds.until)).await;
-                    }
-                    answer => answer?,
-                };
-                if reply.says_again() {
-                    continue;
-                }
-                let answer = reply.acquired()?;
-                if let Item::Other(_) = reply {
-                    // A batch updates the clock once.
-                    self.connection.heard_time(answer.time(), sent);
-                }
-                return Ok(answer);
-            }
-        })
+    fn acquire<'a>(
+        &'a self,
+        command: &'a Acquire,
+        within: Duration,
+    ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
+        if command.claim.kind().is_shared() {
+            return BatchedAnswer::Boxed(Box::pin(self.acquire_shared(command, within)));
+        }
+        BatchedAnswer::new(self, command, within)
     }
 
     fn acquire_all<'a>(
@@ -143,26 +121,11 @@ impl Link for RedisLink {
         claim: &'a Claim,
         keep_until: u64,
         within: Duration,
-    ) -> Answer<'a, GivenBack> {
-        Box::pin(async move {
-            let until = Instant::now() + within;
-            let reply = if claim.kind().is_shared() {
-                let call = || calls::release(claim, keep_until, None);
-                let answer = Box::pin(self.repeated(&claim.key, call, within)).await;
-                answer.map(|(reply, _)| Item::Other(reply))
-            } else {
-                let batcher = &self.groups.of(&claim.key).batcher;
-                let command = Command::Release { claim, keep_until };
-                let answer = batcher.run(command, within, until).await;
-                answer.map(|(reply, _)| reply)
-            };
-            match reply {
-                Err(CommandError::Moving(_)) => {
-                    Box::pin(self.release_by_key(claim, keep_until, until)).await
-                }
-                reply => Ok(self.go_on(claim, reply?.given_back()?)),
-            }
-        })
+    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+        if claim.kind().is_shared() {
+            return BatchedAnswer::Boxed(Box::pin(self.release_shared(claim, keep_until, within)));
+        }
+        BatchedAnswer::new(self, Release { claim, keep_until }, within)
     }
 
     fn cancel<'a>(
@@ -182,7 +145,7 @@ impl Link for RedisLink {
                 }
                 reply => reply?,
             };
-            let answer = self.go_on(claim, reply::cancelled(&reply)?);
+            let answer = self.clear_queue(claim, reply::cancelled(&reply)?);
             self.connection.heard_time(answer.time, sent);
             Ok(answer)
         })
@@ -203,7 +166,7 @@ impl Link for RedisLink {
                 Err(CommandError::Moving(_)) => {
                     Box::pin(self.downgrade_by_key(claim, ttl, until)).await
                 }
-                reply => Ok(self.go_on(claim, reply::downgraded(&reply?.0)?)),
+                reply => Ok(self.clear_queue(claim, reply::downgraded(&reply?.0)?)),
             }
         })
     }
@@ -302,6 +265,15 @@ impl Rounds {
         }
     }
 
+    /// After the first, which was sent elsewhere.
+    pub(super) fn repeats(until: Instant) -> Self {
+        Self {
+            within: Duration::ZERO,
+            until,
+            left: MOST_ROUNDS - 1,
+        }
+    }
+
     /// The time left for the next repetition.
     pub(super) fn next(&mut self) -> Result<Duration, CommandError> {
         let within = if self.left == MOST_ROUNDS {
@@ -319,6 +291,40 @@ impl Rounds {
 }
 
 impl RedisLink {
+    async fn acquire_shared(
+        &self,
+        command: &Acquire,
+        within: Duration,
+    ) -> Result<Acquired, CommandError> {
+        let until = Instant::now() + within;
+        let (lock, call) = (&command.claim.key, || calls::acquire(command));
+        let (reply, sent) = match self.repeated(lock, call, within).await {
+            Err(CommandError::Moving(_)) => {
+                return Box::pin(self.acquire_by_key(command, until)).await;
+            }
+            reply => reply?,
+        };
+        let answer = reply::acquired(&reply)?;
+        self.connection.heard_time(answer.time(), sent);
+        Ok(answer)
+    }
+
+    async fn release_shared(
+        &self,
+        claim: &Claim,
+        keep_until: u64,
+        within: Duration,
+    ) -> Result<GivenBack, CommandError> {
+        let until = Instant::now() + within;
+        let call = || calls::release(claim, keep_until, None);
+        match self.repeated(&claim.key, call, within).await {
+            Err(CommandError::Moving(_)) => {
+                Box::pin(self.release_by_key(claim, keep_until, until)).await
+            }
+            reply => Ok(self.clear_queue(claim, reply::given_back(&reply?.0)?)),
+        }
+    }
+
     /// Repeats a script about one lock until it is done. Also returns when the last repetition was
     /// sent.
     async fn repeated<'a>(
@@ -340,7 +346,7 @@ impl RedisLink {
     /// Makes the server continue with a queue if one call could not finish it. Runs in the
     /// background, so that the releasing caller does not wait for it. If it fails, the next poll of
     /// a waiter continues.
-    fn go_on<T>(&self, claim: &Claim, done: Done<T>) -> T {
+    pub(super) fn clear_queue<T>(&self, claim: &Claim, done: Done<T>) -> T {
         if done.more {
             let (connection, lock) = (self.connection.clone(), claim.key.clone());
             let is_shared = claim.kind().is_shared();

@@ -28,6 +28,7 @@ use self::answers::{Held, held};
 use super::link::RedisLink;
 use super::plan::Plan;
 use super::reply;
+use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
@@ -109,8 +110,14 @@ impl Link for PlainLink {
         self.server_time_at(now).saturating_add(micros(longest))
     }
 
-    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
-        Box::pin(self.take_or_queue(command, Instant::now() + within))
+    fn acquire<'a>(
+        &'a self,
+        command: &'a Acquire,
+        within: Duration,
+    ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
+        BatchedAnswer::Boxed(Box::pin(
+            self.take_or_queue(command, Instant::now() + within),
+        ))
     }
 
     fn acquire_all<'a>(&'a self, _: &'a [Acquire], _: Duration) -> Answer<'a, AcquiredAll> {
@@ -126,15 +133,15 @@ impl Link for PlainLink {
         claim: &'a Claim,
         keep_until: u64,
         within: Duration,
-    ) -> Answer<'a, GivenBack> {
-        Box::pin(async move {
+    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+        BatchedAnswer::Boxed(Box::pin(async move {
             let until = Instant::now() + within;
             let found = self.release_claim(claim, keep_until, until).await?;
             Ok(GivenBack {
                 found,
                 ..GivenBack::default()
             })
-        })
+        }))
     }
 
     fn cancel<'a>(

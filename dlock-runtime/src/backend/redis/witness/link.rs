@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::Witness;
+use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::connection::Connection;
 use crate::backend::{Answer, Link};
@@ -89,8 +90,12 @@ impl Link for WitnessedLink {
         self.link.not_after(now, within, lease)
     }
 
-    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
-        Box::pin(async move {
+    fn acquire<'a>(
+        &'a self,
+        command: &'a Acquire,
+        within: Duration,
+    ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
+        BatchedAnswer::Boxed(Box::pin(async move {
             let begun = Instant::now();
             let answer = self.link.acquire(command, within).await?;
             if let Acquired::Granted { .. } | Acquired::Yours { .. } = answer {
@@ -98,7 +103,7 @@ impl Link for WitnessedLink {
                 self.confirm_or_release(granted, begun, within).await?;
             }
             Ok(answer)
-        })
+        }))
     }
 
     fn acquire_all<'a>(
@@ -141,7 +146,7 @@ impl Link for WitnessedLink {
         claim: &'a Claim,
         keep_until: u64,
         within: Duration,
-    ) -> Answer<'a, GivenBack> {
+    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
         self.link.release(claim, keep_until, within)
     }
 

@@ -85,7 +85,7 @@ impl<'a> Command<'a> {
         matches!(self, Command::Release { .. })
     }
 
-    pub(super) fn lock(self) -> &'a str {
+    pub(in crate::backend::redis::link) fn lock(self) -> &'a str {
         &self.claim().key
     }
 

@@ -2,7 +2,7 @@
 //! releases are collected and sent as one script, releases first (`lua/combined.lua`). All other
 //! commands are sent by themselves. `state` decides what waits and what is sent, `command` is one
 //! item on the wire, `flusher` is the task that sends a batch, `kept` one command that is sent in any
-//! case, `outcomes` keeps what became of an item until its caller reads it.
+//! case, `outcomes` keeps what became of an item until its caller reads it, `waiting` is that caller.
 //!
 //! - **No caller waits for another's answer**: the first two callers send their commands
 //!   themselves, at once (at a node, unless the latest batch was large). Any other caller queues an
@@ -21,7 +21,8 @@
 //! - **Each item has its own deadline**: if it passes while the item waits, nothing was sent; if
 //!   later, the outcome is unclear. On a runtime of one thread the flusher keeps the deadlines,
 //!   with one timer for a batch: if the flusher does not run, no timer of that runtime does either.
-//!   Elsewhere each caller has its own timer.
+//!   So a caller keeps only a ticket there (`backend::batched`). Elsewhere each caller has its own
+//!   timer, and a box for it.
 //! - **A flusher may be stuck**: on a runtime of many threads, behind a task that queued an item
 //!   and then blocks its thread; no other thread takes the flusher over. A caller that sees no
 //!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself. The connection's own task
@@ -36,25 +37,27 @@ mod flusher;
 mod kept;
 mod outcomes;
 mod state;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 pub(in crate::backend::redis) use self::command::{Command, OwnedCommand};
 use self::flusher::Flusher;
 use self::kept::Kept;
 use self::outcomes::{Outcomes, SlotId};
-use self::state::{ItemId, State, Takes};
+use self::state::{State, Takes};
+use self::waiting::Waiting;
 use super::connection::Connection;
 use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
@@ -106,11 +109,19 @@ impl fmt::Debug for Item {
 /// The answer to an item, and when it was sent.
 pub(in crate::backend::redis) type Answered = Result<(reply::Item, Moment), CommandError>;
 
+/// What became of an item.
 #[derive(Debug)]
-enum Outcome {
+pub(super) enum Outcome {
     Ended(Answered),
     /// Nothing was executed, perhaps because of another item: the caller sends its command itself.
     Alone,
+}
+
+/// How far a command has got.
+pub(super) enum Begun<'a> {
+    /// Its caller sends it by itself, at once.
+    Alone(Option<InFlight<'a>>),
+    Waits(Waiting<'a>),
 }
 
 impl Batcher {
@@ -152,56 +163,76 @@ impl Batcher {
         until: Instant,
     ) -> impl Future<Output = Answered> + Send + use<'a> {
         async move {
-            if self.is_off {
-                return self.alone(command, within).await;
-            }
-            let wait = |waker: &_| self.wait(command, within, until, waker);
-            let Some(mut waiting) = poll_fn(|cx| Poll::Ready(wait(cx.waker()))).await else {
-                let _in_flight = InFlight(self);
-                return self.alone(command, within).await;
-            };
-            match waiting.outcome(within, until).await? {
-                Outcome::Ended(answered) => answered,
-                Outcome::Alone => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    self.alone(command, left).await
-                }
-            }
+            let begun = self.begun(command, within, until).await;
+            self.finish(command, begun, within, until).await
         }
     }
 
-    /// `None`: the caller sends its command itself, at once. The waker is that of the first poll of
-    /// [`Waiting`], which follows at once.
-    fn wait(
+    /// Begins a command at once. What follows has to be polled in the same poll.
+    pub(super) fn begun<'a>(
+        self: &'a Arc<Self>,
+        command: Command<'a>,
+        within: Duration,
+        until: Instant,
+    ) -> impl Future<Output = Begun<'a>> + Send + use<'a> {
+        poll_fn(move |cx| Poll::Ready(self.begin(command, within, until, cx.waker())))
+    }
+
+    /// Begins a command. The waker is that of the first poll of what follows, which comes at once.
+    pub(super) fn begin(
         self: &Arc<Self>,
         command: Command<'_>,
         within: Duration,
         until: Instant,
         waker: &Waker,
-    ) -> Option<Waiting<'_>> {
+    ) -> Begun<'_> {
+        if self.is_off {
+            return Begun::Alone(None);
+        }
         let mut waiters = self.waiters();
         if waiters.queue.goes_alone() {
-            return None;
+            drop(waiters);
+            return Begun::Alone(Some(InFlight(self)));
         }
-        let slot = Some(waiters.outcomes.open(waker));
+        let slot = waiters.outcomes.open(waker);
         let item = Item {
             command: command.to_owned(),
             within,
             until,
-            slot,
+            slot: Some(slot),
         };
         let (id, needs_flusher) = waiters.queue.wait(command.is_release(), item);
         drop(waiters);
-        let waiting = Waiting {
-            batcher: self,
-            id,
-            slot,
-            is_new: true,
-        };
+        let waiting = Waiting::new(self, id, slot);
         if needs_flusher {
             self.flush();
         }
-        Some(waiting)
+        Begun::Waits(waiting)
+    }
+
+    /// The answer to a command that has begun.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice, and every command boxes this future"
+    )]
+    pub(super) fn finish<'a>(
+        &'a self,
+        command: Command<'a>,
+        begun: Begun<'a>,
+        within: Duration,
+        until: Instant,
+    ) -> impl Future<Output = Answered> + Send + use<'a> {
+        async move {
+            let mut waiting = match begun {
+                Begun::Alone(_in_flight) => return self.alone(command, within).await,
+                Begun::Waits(waiting) => waiting,
+            };
+            if let Outcome::Ended(answered) = waiting.outcome(within, until).await? {
+                return answered;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            self.alone(command, left).await
+        }
     }
 
     /// Boxed, so that the future of a caller that waits for a batch stays small.
@@ -232,6 +263,11 @@ impl Batcher {
             Script::run(&mut multiplexed, call).await
         };
         Kept::new(query, &runtime, within)
+    }
+
+    /// Whether the flusher keeps the deadlines of the items that are queued here.
+    pub(super) fn keeps_deadlines(&self) -> bool {
+        self.flavor_here() == Some(RuntimeFlavor::CurrentThread)
     }
 
     /// The flavor of the connection's runtime, if the caller runs on it.
@@ -265,118 +301,10 @@ fn not_sent(within: Duration) -> CommandError {
 }
 
 /// A command that its caller sends itself; counts as in flight until it is answered or dropped.
-struct InFlight<'a>(&'a Batcher);
+pub(super) struct InFlight<'a>(&'a Batcher);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.waiters().queue.ended(1);
-    }
-}
-
-/// A caller whose item waits, or is in a batch.
-struct Waiting<'a> {
-    batcher: &'a Arc<Batcher>,
-    id: ItemId,
-    /// `None`: it has the outcome, or has withdrawn the item.
-    slot: Option<SlotId>,
-    /// It has not been polled: its waker is known.
-    is_new: bool,
-}
-
-impl Waiting<'_> {
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an `async fn` holds its arguments twice, and every command boxes this future"
-    )]
-    fn outcome(
-        &mut self,
-        within: Duration,
-        until: Instant,
-    ) -> impl Future<Output = Result<Outcome, CommandError>> + Send {
-        async move {
-            let here = self.batcher.flavor_here();
-            if here == Some(RuntimeFlavor::CurrentThread) {
-                return Ok(self.await);
-            }
-            let soon = Instant::now() + STUCK_AFTER;
-            if here.is_some() && soon < until {
-                match timeout_at(soon, &mut *self).await {
-                    Ok(outcome) => return Ok(outcome),
-                    // Another flusher sends the item, behind those that came earlier.
-                    Err(_) if self.batcher.is_of_node => {
-                        if self.batcher.waiters().queue.is_waiting(self.id) {
-                            self.batcher.flush();
-                        }
-                    }
-                    Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
-                    Err(_) => {}
-                }
-            }
-            match timeout_at(until, &mut *self).await {
-                Ok(outcome) => Ok(outcome),
-                Err(_) => self.too_late(within),
-            }
-        }
-    }
-
-    /// If no batch was taken since the item was queued, withdraws it: it was not sent, and will not
-    /// be.
-    fn is_stuck(&mut self) -> bool {
-        let mut waiters = self.batcher.waiters();
-        let withdrawn = waiters.queue.withdraw_if_stuck(self.id);
-        if withdrawn.is_some()
-            && let Some(slot) = self.slot.take()
-        {
-            waiters.outcomes.leave(slot, true);
-        }
-        drop(waiters);
-        withdrawn.is_some()
-    }
-
-    fn too_late(&mut self, within: Duration) -> Result<Outcome, CommandError> {
-        match self.leave() {
-            (_, Some(outcome)) => Ok(outcome), // at the last moment
-            (true, None) => Err(not_sent(within)),
-            (false, None) => Err(self.batcher.connection.no_answer(within)),
-        }
-    }
-
-    /// Withdraws the item if it still waits; returns whether it was certainly not sent, or else its
-    /// outcome if there is one.
-    fn leave(&mut self) -> (bool, Option<Outcome>) {
-        let Some(slot) = self.slot.take() else {
-            return (false, None);
-        };
-        let mut waiters = self.batcher.waiters();
-        let withdrawn = waiters.queue.withdraw(self.id);
-        let outcome = waiters.outcomes.leave(slot, withdrawn.is_some());
-        drop(waiters);
-        (withdrawn.is_some(), outcome)
-    }
-}
-
-impl Future for Waiting<'_> {
-    type Output = Outcome;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let is_new = std::mem::take(&mut self.is_new);
-        let Some(slot) = self.slot.filter(|_| !is_new) else {
-            return Poll::Pending; // nothing new, or polled after its end
-        };
-        let outcome = self.batcher.waiters().outcomes.poll(slot, cx.waker());
-        if outcome.is_some() {
-            self.slot = None;
-        }
-        outcome.map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if !self.batcher.is_of_node {
-            self.leave();
-        } else if let Some(slot) = self.slot.take() {
-            self.batcher.waiters().outcomes.leave(slot, false);
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::task::Waker;
 
 /// A slot: its caller has this id, and so has its item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlotId(usize);
+pub(super) struct SlotId(pub(super) usize);
 
 #[derive(Debug)]
 enum Slot<T> {

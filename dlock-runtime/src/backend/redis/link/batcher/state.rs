@@ -24,11 +24,16 @@ pub(super) enum Takes {
 }
 
 /// Identifies a waiting item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ItemId {
-    number: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ItemId(pub(super) u64);
+
+#[derive(Debug)]
+struct Waiting<T> {
+    id: ItemId,
     /// How many batches had been taken when it was queued.
     batches: u64,
+    is_release: bool,
+    item: T,
 }
 
 #[derive(Debug)]
@@ -44,8 +49,8 @@ pub(super) struct State<T> {
     tickets: u64,
     /// How many batches were taken.
     batches: u64,
-    /// In order of arrival; `true` for a release.
-    waiting: VecDeque<(ItemId, bool, T)>,
+    /// In order of arrival.
+    waiting: VecDeque<Waiting<T>>,
 }
 
 impl<T> State<T> {
@@ -77,12 +82,14 @@ impl<T> State<T> {
 
     /// Queues an item. `true`: the caller has to start a flusher.
     pub(super) fn wait(&mut self, is_release: bool, item: T) -> (ItemId, bool) {
-        let id = ItemId {
-            number: self.tickets,
-            batches: self.batches,
-        };
+        let id = ItemId(self.tickets);
         self.tickets += 1;
-        self.waiting.push_back((id, is_release, item));
+        self.waiting.push_back(Waiting {
+            id,
+            batches: self.batches,
+            is_release,
+            item,
+        });
         (id, !std::mem::replace(&mut self.is_flushing, true))
     }
 
@@ -101,13 +108,13 @@ impl<T> State<T> {
         self.in_flight += items;
         self.batches += 1;
         let [mut batch, mut acquires] = [0; 2].map(|_| Vec::with_capacity(items));
-        for (_, is_release, item) in self.waiting.drain(..items) {
-            if is_release {
+        for it in self.waiting.drain(..items) {
+            if it.is_release {
                 &mut batch
             } else {
                 &mut acquires
             }
-            .push(item);
+            .push(it.item);
         }
         batch.append(&mut acquires);
         batch
@@ -128,7 +135,7 @@ impl<T> State<T> {
     /// The flusher was dropped with its runtime before it sent anything; returns all waiting items.
     pub(super) fn give_up(&mut self) -> Vec<T> {
         self.is_flushing = false;
-        self.waiting.drain(..).map(|(_, _, item)| item).collect()
+        self.waiting.drain(..).map(|it| it.item).collect()
     }
 
     pub(super) fn is_waiting(&self, id: ItemId) -> bool {
@@ -138,18 +145,17 @@ impl<T> State<T> {
     /// Removes the item of a caller that goes; `None`: the item is in a batch.
     pub(super) fn withdraw(&mut self, id: ItemId) -> Option<T> {
         let at = self.position(id)?;
-        self.waiting.remove(at).map(|(_, _, item)| item)
+        self.waiting.remove(at).map(|it| it.item)
     }
 
     /// The same, but only if no batch has been taken since the item was queued.
     pub(super) fn withdraw_if_stuck(&mut self, id: ItemId) -> Option<T> {
-        (id.batches == self.batches).then(|| self.withdraw(id))?
+        let at = self.position(id)?;
+        let is_stuck = self.waiting.get(at)?.batches == self.batches;
+        is_stuck.then(|| self.withdraw(id))?
     }
 
     fn position(&self, id: ItemId) -> Option<usize> {
-        let by_number = self
-            .waiting
-            .binary_search_by_key(&id.number, |it| it.0.number);
-        by_number.ok()
+        self.waiting.binary_search_by_key(&id, |it| it.id).ok()
     }
 }

@@ -14,9 +14,11 @@ use tokio::time::Instant;
 use super::flusher::Flusher;
 use super::outcomes::Outcomes;
 use super::state::{ItemId, MANY, State, Takes};
-use super::{Batcher, Item, Outcome, OwnedCommand};
+use super::{Batcher, Begun, Command, Item, Outcome, OwnedCommand};
+use crate::backend::batched::{BatchedAnswer, Batching, Step, Ticket};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
+use crate::values::moment::Moment;
 
 const MOST: usize = 6;
 
@@ -296,8 +298,13 @@ impl Batcher {
         command: OwnedCommand,
         within: Duration,
     ) -> Result<reply::Item, CommandError> {
-        let answered = self.run(command.command(), within, Instant::now() + within);
-        Ok(answered.await?.0)
+        let answered = if self.is_of_node {
+            self.run(command.command(), within, Instant::now() + within)
+                .await
+        } else {
+            BatchedAnswer::new(self, command.command(), within).await
+        };
+        Ok(answered?.0)
     }
 
     /// Nobody waits, and no item has a slot.
@@ -335,5 +342,42 @@ impl Batcher {
         let outcomes = slots.into_iter().map(outcome).collect();
         assert_eq!(waiters.outcomes.in_use(), 0);
         outcomes
+    }
+}
+
+/// As a link does it, but nothing is repeated.
+impl<'a> Batching<'a, Command<'a>, (reply::Item, Moment)> for Arc<Batcher> {
+    fn join(
+        &'a self,
+        command: Command<'a>,
+        within: Duration,
+        waker: &Waker,
+    ) -> Step<'a, (reply::Item, Moment)> {
+        let until = Instant::now() + within;
+        match self.begin(command, within, until, waker) {
+            Begun::Waits(waiting) if self.keeps_deadlines() => Step::Waits(waiting.ticket(until)),
+            begun => Step::GoesOn(Box::pin(self.finish(command, begun, within, until))),
+        }
+    }
+
+    fn resume(
+        &'a self,
+        command: Command<'a>,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> Step<'a, (reply::Item, Moment)> {
+        match self.poll(&ticket, waker) {
+            None => Step::Waits(ticket),
+            Some(Outcome::Ended(answered)) => Step::Ended(answered),
+            Some(Outcome::Alone) => {
+                let left = ticket.until.saturating_duration_since(Instant::now());
+                let begun = Begun::Alone(None);
+                Step::GoesOn(Box::pin(self.finish(command, begun, left, ticket.until)))
+            }
+        }
+    }
+
+    fn leave(&self, _: Command<'a>, ticket: Ticket) {
+        self.dropped(&ticket);
     }
 }

@@ -59,14 +59,20 @@ impl Held {
         let second = alone("lock:second");
         let both = || format!("{batcher:?}").contains("in_flight: 2,");
         until("both are under way", CAP, async || both()).await;
-        Self {
+        let held = Self {
             server,
             proxy,
             link,
             batcher,
             first,
             second,
-        }
+        };
+        let executed = claim("lock:second", "ours");
+        until("both are executed", CAP, async || {
+            held.is_there(&executed).await
+        })
+        .await;
+        held
     }
 
     /// How many scripts were executed.
@@ -236,6 +242,46 @@ async fn who_goes_while_it_waits_is_never_sent() {
     stays_too.await.unwrap();
     held.link.ping(CAP).await.unwrap();
     assert!(held.is_there(&stays).await && !held.is_there(&gone).await);
+}
+
+/// The link's own acquires and releases, which wait by a ticket where the flusher keeps deadlines.
+#[tokio::test]
+async fn a_links_command_that_is_dropped_is_never_sent() {
+    let held = Held::new().await;
+    let link = &held.link;
+    let keys = ["a", "b", "stays", "gone", "released", "unpolled"].map(|it| format!("lock:{it}"));
+    let claims = keys.map(|key| claim(&key, "ours"));
+    let commands = claims
+        .each_ref()
+        .map(|who| acquire(who, link.server_time() + HOUR));
+    held.proxy.release_held();
+    link.acquire(&commands[4], CAP).await.unwrap(); // is to stay
+    let answers = held.proxy.on(Matcher::script(), Action::HoldReply);
+    let mut alone = [0, 1].map(|it| link.acquire(&commands[it], CAP));
+    for one in &mut alone {
+        assert!(poll_once(Pin::new(one)).is_pending());
+    }
+    drop(link.acquire(&commands[5], CAP)); // begins when it is polled
+    {
+        let mut gone = link.acquire(&commands[3], CAP);
+        let mut released = link.release(&claims[4], 0, CAP);
+        assert!(poll_once(Pin::new(&mut gone)).is_pending());
+        assert!(poll_once(Pin::new(&mut released)).is_pending());
+    }
+    let mut stays = link.acquire(&commands[2], CAP);
+    assert!(poll_once(Pin::new(&mut stays)).is_pending());
+    answers.seen().await;
+    held.proxy.release_held();
+    let answer = (&mut stays).await;
+    assert!(matches!(answer, Ok(Acquired::Granted { .. })), "{answer:?}");
+    for one in alone {
+        one.await.unwrap();
+    }
+    link.ping(CAP).await.unwrap();
+    for (who, is_there) in claims.iter().zip([true, true, true, false, true, false]) {
+        assert_eq!(held.is_there(who).await, is_there, "{}", who.key);
+    }
+    assert!(link.own_batcher().is_idle());
 }
 
 #[tokio::test]

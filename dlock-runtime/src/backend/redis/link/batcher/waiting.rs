@@ -1,0 +1,167 @@
+//! A caller whose item waits, or is in a batch: how it reads the outcome, how it keeps its own
+//! deadline where the flusher does not, and how it goes.
+//!
+//! Invariant: the slot is given up exactly once, by the outcome or by the caller that goes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::runtime::RuntimeFlavor;
+use tokio::time::{Instant, timeout_at};
+
+use super::outcomes::SlotId;
+use super::state::ItemId;
+use super::{Batcher, Outcome, STUCK_AFTER, not_sent};
+use crate::backend::batched::Ticket;
+use crate::backend::command_error::CommandError;
+
+/// A caller whose item waits, or is in a batch.
+pub(in crate::backend::redis::link) struct Waiting<'a> {
+    batcher: &'a Arc<Batcher>,
+    id: ItemId,
+    slot: SlotId,
+    /// It has not been polled: its waker is known.
+    is_new: bool,
+    /// The slot is not its own any more: it has the outcome, or has gone.
+    is_over: bool,
+}
+
+impl<'a> Waiting<'a> {
+    /// It is polled at once, with the waker that the slot has.
+    pub(super) fn new(batcher: &'a Arc<Batcher>, id: ItemId, slot: SlotId) -> Self {
+        Self {
+            batcher,
+            id,
+            slot,
+            is_new: true,
+            is_over: false,
+        }
+    }
+
+    /// Leaves the item to a caller that comes back to [`Batcher::poll`] or [`Batcher::dropped`].
+    pub(in crate::backend::redis::link) fn ticket(mut self, until: Instant) -> Ticket {
+        self.is_over = true;
+        Ticket {
+            item: self.id.0,
+            slot: self.slot.0,
+            until,
+        }
+    }
+
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice, and every command boxes this future"
+    )]
+    pub(super) fn outcome(
+        &mut self,
+        within: Duration,
+        until: Instant,
+    ) -> impl Future<Output = Result<Outcome, CommandError>> + Send {
+        async move {
+            let here = self.batcher.flavor_here();
+            if here == Some(RuntimeFlavor::CurrentThread) {
+                return Ok(self.await);
+            }
+            let soon = Instant::now() + STUCK_AFTER;
+            if here.is_some() && soon < until {
+                match timeout_at(soon, &mut *self).await {
+                    Ok(outcome) => return Ok(outcome),
+                    // Another flusher sends the item, behind those that came earlier.
+                    Err(_) if self.batcher.is_of_node => {
+                        if self.batcher.waiters().queue.is_waiting(self.id) {
+                            self.batcher.flush();
+                        }
+                    }
+                    Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
+                    Err(_) => {}
+                }
+            }
+            match timeout_at(until, &mut *self).await {
+                Ok(outcome) => Ok(outcome),
+                Err(_) => self.too_late(within),
+            }
+        }
+    }
+
+    /// If no batch was taken since the item was queued, withdraws it: it was not sent, and will not
+    /// be.
+    fn is_stuck(&mut self) -> bool {
+        let mut waiters = self.batcher.waiters();
+        let withdrawn = waiters.queue.withdraw_if_stuck(self.id);
+        if withdrawn.is_some() && !std::mem::replace(&mut self.is_over, true) {
+            waiters.outcomes.leave(self.slot, true);
+        }
+        drop(waiters);
+        withdrawn.is_some()
+    }
+
+    fn too_late(&mut self, within: Duration) -> Result<Outcome, CommandError> {
+        self.is_over = true;
+        match self.batcher.leave(self.id, self.slot) {
+            (_, Some(outcome)) => Ok(outcome), // at the last moment
+            (true, None) => Err(not_sent(within)),
+            (false, None) => Err(self.batcher.connection.no_answer(within)),
+        }
+    }
+}
+
+impl Future for Waiting<'_> {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let is_new = std::mem::take(&mut self.is_new);
+        if is_new || self.is_over {
+            return Poll::Pending; // nothing new, or polled after its end
+        }
+        let outcome = self.batcher.waiters().outcomes.poll(self.slot, cx.waker());
+        self.is_over = outcome.is_some();
+        outcome.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.batcher.gone(self.id, self.slot);
+        }
+    }
+}
+
+/// For callers that wait by a ticket alone.
+impl Batcher {
+    /// The outcome of an item, whose ticket is void then; `None`: its caller is woken when there is
+    /// one.
+    pub(in crate::backend::redis::link) fn poll(
+        &self,
+        ticket: &Ticket,
+        waker: &Waker,
+    ) -> Option<Outcome> {
+        self.waiters().outcomes.poll(SlotId(ticket.slot), waker)
+    }
+
+    /// The caller was dropped.
+    pub(in crate::backend::redis::link) fn dropped(&self, ticket: &Ticket) {
+        self.gone(ItemId(ticket.item), SlotId(ticket.slot));
+    }
+
+    /// The caller was dropped: a node's item stays.
+    fn gone(&self, id: ItemId, slot: SlotId) {
+        if self.is_of_node {
+            self.waiters().outcomes.leave(slot, false);
+        } else {
+            self.leave(id, slot);
+        }
+    }
+
+    /// Withdraws an item if it still waits; returns whether it was certainly not sent, or else its
+    /// outcome if there is one.
+    fn leave(&self, id: ItemId, slot: SlotId) -> (bool, Option<Outcome>) {
+        let mut waiters = self.waiters();
+        let withdrawn = waiters.queue.withdraw(id);
+        let outcome = waiters.outcomes.leave(slot, withdrawn.is_some());
+        drop(waiters);
+        (withdrawn.is_some(), outcome)
+    }
+}

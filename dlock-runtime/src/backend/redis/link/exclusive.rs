@@ -1,0 +1,164 @@
+//! Exclusive acquires and releases, which go through the batcher: when a caller's command waits
+//! without a future of its own, and how it goes on if an answer does not end it.
+//!
+//! Invariant: a caller that waits by a ticket alone is on a runtime whose flusher keeps deadlines.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::RedisLink;
+use super::batcher::{Answered, Batcher, Begun, Command, Outcome};
+use super::operations::{Rounds, left};
+use crate::backend::Answer;
+use crate::backend::batched::{Batching, Release, Step, Ticket};
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::reply::Item;
+use crate::policy::commands::{Acquire, Acquired, GivenBack};
+
+/// A command that the batcher takes.
+pub(in crate::backend::redis) trait Batchable<'a>:
+    Copy + Send + 'a
+{
+    type Answer: Send + 'a;
+
+    fn command(self) -> Command<'a>;
+
+    /// Reads a reply that ends the command.
+    fn read(self, link: &RedisLink, answered: Answered) -> Result<Self::Answer, CommandError>;
+
+    /// The same by the lock's key alone, while its slot moves.
+    fn by_key(self, link: &'a RedisLink, until: Instant) -> Answer<'a, Self::Answer>;
+}
+
+impl<'a> Batchable<'a> for &'a Acquire {
+    type Answer = Acquired;
+
+    fn command(self) -> Command<'a> {
+        Command::Acquire(self)
+    }
+
+    fn read(self, link: &RedisLink, answered: Answered) -> Result<Acquired, CommandError> {
+        let (reply, sent) = answered?;
+        let answer = reply.acquired()?;
+        if let Item::Other(_) = reply {
+            // A batch updates the clock once.
+            link.connection.heard_time(answer.time(), sent);
+        }
+        Ok(answer)
+    }
+
+    fn by_key(self, link: &'a RedisLink, until: Instant) -> Answer<'a, Acquired> {
+        Box::pin(link.acquire_by_key(self, until))
+    }
+}
+
+impl<'a> Batchable<'a> for Release<'a> {
+    type Answer = GivenBack;
+
+    fn command(self) -> Command<'a> {
+        let Self { claim, keep_until } = self;
+        Command::Release { claim, keep_until }
+    }
+
+    fn read(self, link: &RedisLink, answered: Answered) -> Result<GivenBack, CommandError> {
+        let (reply, _) = answered?;
+        Ok(link.clear_queue(self.claim, reply.given_back()?))
+    }
+
+    fn by_key(self, link: &'a RedisLink, until: Instant) -> Answer<'a, GivenBack> {
+        Box::pin(link.release_by_key(self.claim, self.keep_until, until))
+    }
+}
+
+impl<'a, C: Batchable<'a>> Batching<'a, C, C::Answer> for RedisLink {
+    fn join(&'a self, command: C, within: Duration, waker: &Waker) -> Step<'a, C::Answer> {
+        let batcher = self.batcher_of(command);
+        let until = Instant::now() + within;
+        match batcher.begin(command.command(), within, until, waker) {
+            Begun::Waits(waiting) if batcher.keeps_deadlines() => {
+                Step::Waits(waiting.ticket(until))
+            }
+            begun => self.go_on(command, Some(begun), within, until),
+        }
+    }
+
+    fn resume(&'a self, command: C, ticket: Ticket, waker: &Waker) -> Step<'a, C::Answer> {
+        let answered = match self.batcher_of(command).poll(&ticket, waker) {
+            None => return Step::Waits(ticket),
+            Some(Outcome::Ended(answered)) => answered,
+            Some(Outcome::Alone) => {
+                let within = left(ticket.until);
+                return self.go_on(command, Some(Begun::Alone(None)), within, ticket.until);
+            }
+        };
+        match Ends::with(&answered) {
+            Ends::Here => Step::Ended(command.read(self, answered)),
+            Ends::ByKey => Step::GoesOn(command.by_key(self, ticket.until)),
+            Ends::Again => self.go_on(command, None, Duration::ZERO, ticket.until),
+        }
+    }
+
+    fn leave(&self, command: C, ticket: Ticket) {
+        self.batcher_of(command).dropped(&ticket);
+    }
+}
+
+/// How a command ends that was answered.
+enum Ends {
+    /// With this answer.
+    Here,
+    /// By its lock's key alone: the slot is moving.
+    ByKey,
+    /// By its script once more: there are more entries to remove.
+    Again,
+}
+
+impl Ends {
+    fn with(answered: &Answered) -> Self {
+        match answered {
+            Err(CommandError::Moving(_)) => Ends::ByKey,
+            Ok((reply, _)) if reply.says_again() => Ends::Again,
+            _ => Ends::Here,
+        }
+    }
+}
+
+impl RedisLink {
+    fn batcher_of<'a>(&self, command: impl Batchable<'a>) -> &Arc<Batcher> {
+        &self.groups.of(command.command().lock()).batcher
+    }
+
+    /// Brings a command to its end in a future of its own. `begun`: its first sending; `None`: that
+    /// is over.
+    fn go_on<'a, C: Batchable<'a>>(
+        &'a self,
+        command: C,
+        mut begun: Option<Begun<'a>>,
+        mut within: Duration,
+        until: Instant,
+    ) -> Step<'a, C::Answer> {
+        Step::GoesOn(Box::pin(async move {
+            let batcher = self.batcher_of(command);
+            let mut rounds = Rounds::repeats(until);
+            loop {
+                let begun = if let Some(begun) = begun.take() {
+                    begun
+                } else {
+                    within = rounds.next()?;
+                    batcher.begun(command.command(), within, until).await
+                };
+                let answered = batcher.finish(command.command(), begun, within, until);
+                let answered = answered.await;
+                match Ends::with(&answered) {
+                    Ends::Here => return command.read(self, answered),
+                    Ends::ByKey => break,
+                    Ends::Again => {}
+                }
+            }
+            command.by_key(self, until).await
+        }))
+    }
+}
