@@ -7,7 +7,7 @@ mod spec;
 mod target;
 
 use crate::engine::guard::LockGuard;
-use crate::engine::locked_future::Boxed;
+use crate::engine::locked_future::{Boxed, boxed};
 use crate::engine::pool::LockPool;
 use crate::engine::scope;
 use crate::global;
@@ -99,7 +99,7 @@ fn acquire_one(spec: &'static Spec, key: Key) -> Boxed<Result<LockGuard, LockErr
 ///
 /// Not generic: it is compiled here, once, and not again with each annotated function.
 fn acquire(spec: &'static Spec, mut target: Target) -> Boxed<Result<LockGuard, LockError>> {
-    Box::pin(async move {
+    boxed(move || async move {
         let pool = match (target.own_pool(), spec.pool_name()) {
             (Some(pool), _) => Ok(pool),
             (None, Some(name)) => global::named(name),

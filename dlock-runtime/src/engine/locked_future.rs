@@ -83,7 +83,7 @@ impl Stage {
         };
         Stage::Release {
             in_background: owner.guard().is_released_in_background(),
-            release: Box::pin(give_back(owner, checked)),
+            release: boxed(|| give_back(owner, checked)),
         }
     }
 }
@@ -107,6 +107,14 @@ impl Drop for Owner {
 
 /// Boxed, so that the annotated function's future stays about as small as its body's.
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Makes a future in its box. `Box::pin` makes it on the stack if what it holds has to be dropped,
+/// and then copies all of it, though most is for what it has not begun yet.
+#[inline]
+pub(crate) fn boxed<F: Future>(future: impl FnOnce() -> F) -> Pin<Box<F>> {
+    let place = Box::new_uninit();
+    Box::into_pin(Box::write(place, future()))
+}
 
 impl<F: Future> LockedFuture<F> {
     pub(crate) fn new(

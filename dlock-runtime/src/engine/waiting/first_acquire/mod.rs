@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 
 use super::leader::Leader;
 use crate::engine::local_queues::FirstAttempt;
+use crate::engine::locked_future::boxed;
 use crate::values::moment::Moment;
 
 type Acquire = Pin<Box<dyn Future<Output = Leader> + Send>>;
@@ -40,7 +41,7 @@ impl FirstAcquire {
     /// For the waiter that made this leader.
     pub(super) fn new(leader: Leader, now: Moment, runtime: &Handle) -> Arc<Self> {
         Arc::new(Self {
-            slot: Mutex::new(Slot::Rests(Box::pin(leader.first(now)), None)),
+            slot: Mutex::new(Slot::Rests(boxed(|| leader.first(now)), None)),
             runtime: runtime.clone(),
         })
     }
