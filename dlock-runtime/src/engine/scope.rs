@@ -112,8 +112,11 @@ pub fn current() -> Option<LockHandle> {
 
 /// The guards of enclosing scopes that hold this key of this pool, innermost first.
 pub(crate) fn holds(core: &Arc<Core>, key: &Key) -> Vec<ScopedGuard> {
+    let Some(innermost) = current_frame() else {
+        return Vec::new(); // most calls are in no scope
+    };
     let holds_it = |guard: &ScopedGuard| guard.is_of(core) && guard.holds(key);
-    locks().filter(holds_it).collect()
+    locks_from(innermost).filter(holds_it).collect()
 }
 
 /// The locks of this pool that enclosing scopes hold, innermost first.
@@ -124,8 +127,11 @@ pub(crate) fn held(core: &Arc<Core>) -> Vec<ScopedGuard> {
 
 /// Innermost first.
 fn locks() -> impl Iterator<Item = ScopedGuard> {
-    let frames = current_frame().into_iter().flat_map(Frame::outwards);
-    frames.filter_map(|frame| match frame {
+    current_frame().into_iter().flat_map(locks_from)
+}
+
+fn locks_from(innermost: Frame) -> impl Iterator<Item = ScopedGuard> {
+    innermost.outwards().filter_map(|frame| match frame {
         Frame::Lock(it) => Some(ScopedGuard(it)),
         Frame::Pool(_) => None,
     })

@@ -36,10 +36,12 @@ impl Hold {
             _ => None,
         };
         let min_hold = self.min_hold.and_then(|min_hold| self.min_hold(min_hold));
-        [max_hold, max_renewals, min_hold]
-            .into_iter()
-            .flatten()
-            .collect()
+        // With each call of a locked function, which has mostly none of the three.
+        let mut wrong = Vec::new();
+        wrong.extend(max_hold);
+        wrong.extend(max_renewals);
+        wrong.extend(min_hold);
+        wrong
     }
 
     fn max_hold(&self, max_hold: Duration) -> Option<HoldError> {

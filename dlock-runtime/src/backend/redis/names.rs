@@ -123,6 +123,28 @@ impl<'a> Companion<'a> {
     }
 }
 
+/// The queues of many locks, one after the other: what their names begin with is written once.
+pub(super) struct Queues<'a> {
+    names: &'a Names,
+    /// Begins with what stands before an untagged lock.
+    text: String,
+    begins: usize,
+    /// The last name of a tagged lock.
+    tagged: String,
+}
+
+impl Queues<'_> {
+    pub(super) fn of(&mut self, lock: &str) -> &str {
+        if hash_tag(lock).is_some() {
+            return self.names.of(lock).queue.text_in(&mut self.tagged);
+        }
+        self.text.truncate(self.begins);
+        self.text.push_str(lock);
+        self.text.push('}');
+        &self.text
+    }
+}
+
 impl Names {
     pub(super) fn new(namespace: &str, is_per_slot: bool) -> Self {
         Self {
@@ -169,6 +191,17 @@ impl Names {
             queue: companion(Letter::Queue),
             heartbeats: companion(Letter::Heartbeats),
             hints: companion(Letter::Hints),
+        }
+    }
+
+    /// For the queues of many locks.
+    pub(super) fn queues(&self) -> Queues<'_> {
+        let text = [&*self.namespace, Letter::Queue.before()].concat();
+        Queues {
+            names: self,
+            begins: text.len(),
+            text,
+            tagged: String::new(),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::policy::commands::{
 };
 use crate::values::error::{Reason, Refusal};
 
-pub(super) use self::combined::{Item, combined};
+pub(super) use self::combined::{Item, Replies, combined};
 pub(super) use self::heartbeat::heartbeat;
 pub(super) use self::node::{OfNode, of_node};
 

@@ -189,17 +189,16 @@ pub(super) fn combined<'a>(
     let bytes = |item: Command<'_>| names.room(item.lock()) + item.value().len();
     let room: usize = items.clone().map(bytes).sum();
     let mut command = scripts::COMBINED.called(by, 9 + 3 * items.len(), room + ROOM_FOR_TERMS);
-    let mut name = String::new();
     let mut absent = None;
-    for (number, item) in items.clone().enumerate() {
-        let keys = names.of(item.lock());
-        if number == 0 {
-            absent = names.absent(&keys.counter);
-            command.arg(1 + 2 * items.len() + usize::from(absent.is_some()));
-            command.arg(&*keys.counter);
-        }
-        command.arg(item.lock());
-        command.arg(keys.queue.text_in(&mut name));
+    if let Some(first) = items.clone().next() {
+        let counter = names.of(first.lock()).counter;
+        absent = names.absent(&counter);
+        command.arg(1 + 2 * items.len() + usize::from(absent.is_some()));
+        command.arg(&*counter);
+    }
+    let mut queues = names.queues();
+    for item in items.clone() {
+        command.arg(item.lock()).arg(queues.of(item.lock()));
     }
     command.arg(absent);
     let runs = calls::runs(items.clone().map(Command::terms));

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::kept::Query;
 use super::{Batcher, Item, Outcome, Waiters, command, not_sent};
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::reply;
+use crate::backend::redis::reply::{self, Replies};
 use crate::backend::redis::scripts::{self, By};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
@@ -40,6 +40,9 @@ async fn others_first() {
 pub(super) struct Flusher {
     batcher: Arc<Batcher>,
     batch: Vec<Item>,
+    /// When [`Outcomes`](super::outcomes::Outcomes) had so many departures, no caller of the batch
+    /// had gone.
+    departures: u64,
     /// How many items count as in flight until this flusher is dropped.
     taken: usize,
     /// The batch was sent, or no item was left in it: later items belong to the next flusher. If
@@ -58,6 +61,7 @@ impl Flusher {
         Self {
             batcher: batcher.clone(),
             batch: Vec::new(),
+            departures: 0,
             taken: 0,
             has_flushed: false,
         }
@@ -66,7 +70,11 @@ impl Flusher {
     pub(super) async fn run(mut self) {
         others_first().await;
         if !self.batcher.is_of_node {
-            self.batch = self.batcher.waiters().queue.next_batch();
+            let mut waiters = self.batcher.waiters();
+            self.batch = waiters.queue.next_batch();
+            // Whoever goes while its item waits takes it along.
+            self.departures = waiters.outcomes.departures();
+            drop(waiters);
             self.taken = self.batch.len();
         }
         self.send().await;
@@ -178,6 +186,7 @@ impl Flusher {
             Some(Self::send_alone(Self {
                 batcher: self.batcher.clone(),
                 batch: vec![item],
+                departures: self.departures,
                 taken: 0,
                 has_flushed: true,
             }))
@@ -211,7 +220,16 @@ impl Flusher {
         let late = |it: &Item, waiters: &Waiters| it.until <= now && it.is_awaited(waiters);
         self.end_where(late, not_sent);
         let waiters = self.batcher.waiters();
-        self.batch.retain(|it| !it.is_over(&waiters));
+        let is_over = self.over(&waiters);
+        self.batch.retain(|it| !is_over(it));
+        self.departures = waiters.outcomes.departures();
+    }
+
+    /// Whether an item of the batch is over. Looks at its caller's slot, which is seldom in a cache,
+    /// only if any caller has gone.
+    fn over<'a>(&self, waiters: &'a Waiters) -> impl Fn(&Item) -> bool + use<'a> {
+        let all_stay = self.departures == waiters.outcomes.departures();
+        move |it| it.slot.is_none() || (!all_stay && it.is_over(waiters))
     }
 
     /// The script's reply. Each item whose deadline passes is told so at once; after the last one,
@@ -243,7 +261,8 @@ impl Flusher {
     /// The first deadline of an item that is not over.
     fn next_deadline(&self) -> Option<Instant> {
         let waiters = self.batcher.waiters();
-        let open = self.batch.iter().filter(|it| !it.is_over(&waiters));
+        let is_over = self.over(&waiters);
+        let open = self.batch.iter().filter(|it| !is_over(it));
         open.map(|it| it.until).min()
     }
 
@@ -255,7 +274,7 @@ impl Flusher {
         cx: &mut Context<'_>,
     ) -> Put<F::Output> {
         let mut waiters = self.batcher.waiters();
-        if self.batch.iter().any(|it| it.is_over(&waiters)) {
+        if self.batch.iter().any(self.over(&waiters)) {
             return Put::Again;
         }
         let put = if self.batch.is_empty() {
@@ -298,28 +317,23 @@ impl Flusher {
         let replies = if self.batcher.is_of_node {
             let replies = reply::of_node(reply, self.batch.len());
             let item = |it: Result<_, _>| it.map(|it| reply::Item::OfNode(Box::new(it)));
-            replies.map(|all| all.into_iter().map(item).collect())
+            replies.map(|all| Replies::each(all.into_iter().map(item)))
         } else {
             let is_release = |it: &&Item| it.command.command().is_release();
             let releases = self.batch.iter().filter(is_release).count();
             reply::combined(reply, releases, self.batch.len())
         };
         match replies {
-            Ok(replies) => {
-                let granted_at = |it: &Result<reply::Item, CommandError>| match it {
-                    Ok(reply::Item::Granted { time, .. }) => Some(*time),
-                    Ok(reply::Item::OfNode(answer)) => Some(answer.time),
-                    _ => None,
-                };
-                if let Some(time) = replies.iter().find_map(granted_at) {
+            Ok(mut replies) => {
+                if let Some(time) = replies.time() {
                     connection.heard_time(time, sent);
                 }
-                let outcomes = replies.into_iter().map(|reply| {
-                    let reply = reply.map_err(|error| connection.noted(error));
-                    Outcome::Ended(reply.map(|reply| (reply, sent)))
-                });
-                let outcomes: Vec<_> = outcomes.collect();
-                self.end(outcomes);
+                // Before `end` locks what waits.
+                for error in replies.errors() {
+                    *error = connection.noted(error.clone());
+                }
+                let outcome = |reply: Result<_, _>| Outcome::Ended(reply.map(|it| (it, sent)));
+                self.end(replies.map(outcome));
             }
             Err(error) => self.end_each(|| Outcome::Ended(Err(error.clone()))),
         }
@@ -407,6 +421,7 @@ impl Flusher {
         let mut it = Self {
             batcher,
             batch,
+            departures: 0,
             taken,
             has_flushed,
         };

@@ -285,8 +285,8 @@ impl Batcher {
     fn end(&self, items: impl IntoIterator<Item = (Option<SlotId>, Outcome)>) {
         let mut waiters = self.waiters();
         let items = items.into_iter();
-        let callers = items.filter_map(|(slot, outcome)| waiters.outcomes.end(slot?, outcome));
-        let callers: Vec<_> = callers.collect();
+        let mut callers = Vec::with_capacity(items.size_hint().1.unwrap_or_default());
+        callers.extend(items.filter_map(|(slot, outcome)| waiters.outcomes.end(slot?, outcome)));
         drop(waiters);
         callers.into_iter().for_each(Waker::wake);
     }

@@ -24,6 +24,8 @@ enum Slot<T> {
 pub(super) struct Outcomes<T> {
     slots: Vec<Slot<T>>,
     free: Vec<SlotId>,
+    /// How many callers have gone and left their items behind.
+    departures: u64,
 }
 
 impl<T> Outcomes<T> {
@@ -31,7 +33,13 @@ impl<T> Outcomes<T> {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
+            departures: 0,
         }
+    }
+
+    /// As long as it stays the same, whoever waited still waits, unless its item has ended.
+    pub(super) fn departures(&self) -> u64 {
+        self.departures
     }
 
     /// A slot for a caller and its item; the caller is woken when there is an outcome.
@@ -61,6 +69,7 @@ impl<T> Outcomes<T> {
             && !withdrawn
         {
             self.set(id, Slot::Left);
+            self.departures += 1;
             return None;
         }
         self.take(id)

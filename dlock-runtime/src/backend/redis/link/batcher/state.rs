@@ -51,6 +51,8 @@ pub(super) struct State<T> {
     batches: u64,
     /// In order of arrival.
     waiting: VecDeque<Waiting<T>>,
+    /// Room for the acquires of a batch while it is put together; empty.
+    acquires: Vec<T>,
 }
 
 impl<T> State<T> {
@@ -65,6 +67,7 @@ impl<T> State<T> {
             tickets: 0,
             batches: 0,
             waiting: VecDeque::new(),
+            acquires: Vec::new(),
         }
     }
 
@@ -107,16 +110,16 @@ impl<T> State<T> {
         }
         self.in_flight += items;
         self.batches += 1;
-        let [mut batch, mut acquires] = [0; 2].map(|_| Vec::with_capacity(items));
+        let mut batch = Vec::with_capacity(items);
         for it in self.waiting.drain(..items) {
             if it.is_release {
                 &mut batch
             } else {
-                &mut acquires
+                &mut self.acquires
             }
             .push(it.item);
         }
-        batch.append(&mut acquires);
+        batch.append(&mut self.acquires);
         batch
     }
 

@@ -1,6 +1,9 @@
 //! Reads the reply to a batch, item by item. Does not repeat or retry. One unreadable item fails
 //! only that item; a reply of another shape fails them all.
 
+use std::ops::Range;
+use std::vec;
+
 use redis::Value;
 
 use super::node::OfNode;
@@ -20,7 +23,7 @@ pub(in crate::backend::redis) fn combined(
     reply: Value,
     releases: usize,
     asked: usize,
-) -> Result<Vec<Result<Item, CommandError>>, CommandError> {
+) -> Result<Replies, CommandError> {
     let error = |item: &Value| match item {
         Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
         _ => None,
@@ -40,27 +43,87 @@ pub(in crate::backend::redis) fn combined(
                 (_, Some(said)) => Err(errors::error_of_item(&said)),
                 _ => Ok(Item::Other(item)),
             };
-            Ok(items.map(one).collect())
+            Ok(Replies::each(items.map(one)))
         }
         other => Err(unexpected("combined", &other)),
     }
 }
 
 /// Each release found its lock, and each acquire was granted with the next epoch.
-fn all_done(
-    time: u64,
-    first: u64,
-    releases: usize,
-    asked: usize,
-) -> Option<Vec<Result<Item, CommandError>>> {
+fn all_done(time: u64, first: u64, releases: usize, asked: usize) -> Option<Replies> {
     let acquires = u64::try_from(asked.checked_sub(releases)?).ok()?;
     let last = first.checked_add(acquires)?;
     if acquires > 0 && first < LEAST_EPOCH {
         return None;
     }
-    let found = std::iter::repeat_with(|| Item::Other(Value::Int(1))).take(releases);
-    let granted = (first..last).map(|epoch| Item::Granted { time, epoch });
-    Some(found.chain(granted).map(Ok).collect())
+    Some(Replies::AllDone {
+        releases,
+        time,
+        epochs: first..last,
+    })
+}
+
+/// The replies to the items of a batch, in order.
+#[derive(Debug)]
+pub(in crate::backend::redis) enum Replies {
+    /// So many releases found their locks, and then each acquire was granted. Made one by one when
+    /// they are read: a batch is large.
+    AllDone {
+        releases: usize,
+        time: u64,
+        epochs: Range<u64>,
+    },
+    Each(vec::IntoIter<Result<Item, CommandError>>),
+}
+
+impl Replies {
+    pub(in crate::backend::redis) fn each(
+        all: impl Iterator<Item = Result<Item, CommandError>>,
+    ) -> Self {
+        Self::Each(all.collect::<Vec<_>>().into_iter())
+    }
+
+    /// The server's time, if a lock was granted.
+    pub(in crate::backend::redis) fn time(&self) -> Option<u64> {
+        match self {
+            Self::AllDone { time, epochs, .. } => (!epochs.is_empty()).then_some(*time),
+            Self::Each(all) => all.as_slice().iter().find_map(|it| match it {
+                Ok(Item::Granted { time, .. }) => Some(*time),
+                Ok(Item::OfNode(answer)) => Some(answer.time),
+                _ => None,
+            }),
+        }
+    }
+
+    pub(in crate::backend::redis) fn errors(&mut self) -> impl Iterator<Item = &mut CommandError> {
+        let all: &mut [_] = match self {
+            Self::AllDone { .. } => &mut [],
+            Self::Each(all) => all.as_mut_slice(),
+        };
+        all.iter_mut().filter_map(|it| it.as_mut().err())
+    }
+}
+
+impl Iterator for Replies {
+    type Item = Result<Item, CommandError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::AllDone {
+                releases,
+                time,
+                epochs,
+            } => {
+                if *releases > 0 {
+                    *releases -= 1;
+                    return Some(Ok(Item::Other(Value::Int(1))));
+                }
+                let (time, epoch) = (*time, epochs.next()?);
+                Some(Ok(Item::Granted { time, epoch }))
+            }
+            Self::Each(all) => all.next(),
+        }
+    }
 }
 
 /// The reply to an item that was, or could have been, part of a batch.

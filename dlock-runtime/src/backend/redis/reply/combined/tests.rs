@@ -6,7 +6,7 @@ use super::{Item, combined};
 
 /// The items in words, or `refused`.
 fn check(reply: Vec<Value>, releases: usize, asked: usize, expected: &str) {
-    let word = |item: &Result<Item, _>| match item {
+    let word = |item: Result<Item, _>| match item {
         Ok(Item::Granted { time, epoch }) => format!("{epoch} at {time}"),
         Ok(item) => item.given_back().map_or("no release".to_owned(), |it| {
             format!("found: {}", it.answer.found)
@@ -15,7 +15,7 @@ fn check(reply: Vec<Value>, releases: usize, asked: usize, expected: &str) {
     };
     let said = format!("{reply:?}");
     let items = combined(Value::Array(reply), releases, asked);
-    let words = items.map(|items| items.iter().map(word).collect::<Vec<_>>().join(", "));
+    let words = items.map(|items| items.map(word).collect::<Vec<_>>().join(", "));
     let words = words.unwrap_or("refused".to_owned());
     assert_eq!(words, expected, "{said}, {releases} of {asked}");
 }
