@@ -10,6 +10,7 @@ mod local_queue;
 mod local_queue_leader;
 mod local_queue_storm;
 mod lock_order;
+mod print;
 mod queue;
 mod quorum;
 mod retry;

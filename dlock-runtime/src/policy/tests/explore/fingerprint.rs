@@ -10,6 +10,7 @@
 use std::hash::Hasher;
 
 use super::world::Clock;
+use crate::policy::tests::print::Print;
 
 /// All times more than this many ticks ago are alike.
 const LONG_AGO: i64 = 6;
@@ -18,16 +19,15 @@ pub(super) struct Fingerprint {
     clock: Clock,
     /// Only whether a time has come counts; this is so for everything that a server keeps.
     forgets: bool,
-    queue_keys: [u64; 2],
+    print: Print,
 }
 
 impl Fingerprint {
     pub(super) fn new(clock: Clock) -> Self {
-        let queue_keys = [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F];
         Self {
             clock,
             forgets: false,
-            queue_keys,
+            print: Print::default(),
         }
     }
 
@@ -36,51 +36,37 @@ impl Fingerprint {
     }
 
     pub(super) fn value(&self) -> u128 {
-        (u128::from(self.queue_keys[0]) << 64) | u128::from(self.queue_keys[1])
-    }
-
-    fn mix(&mut self, word: u64) {
-        for (queue_key, factor) in self
-            .queue_keys
-            .iter_mut()
-            .zip([0xFF51_AFD7_ED55_8CCD, 0xC4CE_B9FE_1A85_EC53])
-        {
-            let mixed = (*queue_key ^ word).wrapping_mul(factor);
-            *queue_key = mixed ^ (mixed >> 29) ^ word.rotate_left(17);
-        }
+        self.print.value()
     }
 }
 
 impl Hasher for Fingerprint {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(word));
-        }
+        self.print.write(bytes);
     }
 
     fn write_u64(&mut self, number: u64) {
         let Some(ticks) = self.clock.ticks_ahead(number) else {
-            return self.mix(number);
+            return self.print.write_u64(number);
         };
         let oldest = if self.forgets { 0 } else { -LONG_AGO };
-        self.mix(0xA5A5_0000_0000_0000 ^ ticks.max(oldest).cast_unsigned());
+        self.print
+            .write_u64(0xA5A5_0000_0000_0000 ^ ticks.max(oldest).cast_unsigned());
     }
 
     fn write_u8(&mut self, number: u8) {
-        self.mix(u64::from(number));
+        self.print.write_u64(u64::from(number));
     }
 
     fn write_u32(&mut self, number: u32) {
-        self.mix(u64::from(number));
+        self.print.write_u64(u64::from(number));
     }
 
     fn write_usize(&mut self, number: usize) {
-        self.mix(number as u64);
+        self.print.write_u64(number as u64);
     }
 
     fn finish(&self) -> u64 {
-        self.queue_keys[0] ^ self.queue_keys[1]
+        self.print.finish()
     }
 }

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::hash::{Hash, Hasher as _};
 use std::time::Duration;
 
-use super::fingerprint::Print;
 use super::kinds::Highest;
 use super::world::{Fence, World, name};
 use crate::policy::lease::Lease;
@@ -14,6 +13,7 @@ use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::policy::quorum::election::Election;
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::policy::quorum::tally::Tally;
+use crate::policy::tests::print::Print;
 use crate::values::moment::Moment;
 
 /// Longer than any run: the offset of a node whose clock was set back is never forgotten.

@@ -17,7 +17,6 @@
 
 mod acts;
 mod client;
-mod fingerprint;
 mod holding;
 mod judge;
 mod kind_runs;

@@ -161,7 +161,7 @@ fn many_steps_with_clocks_that_step() {
 }
 
 #[test]
-fn a_walk_finds_a_missing_quarantine() {
+fn a_walk_finds_known_bad_nodes_without_quarantine() {
     let run = Run {
         quarantine: 0,
         ..with_true_clocks()
@@ -171,7 +171,7 @@ fn a_walk_finds_a_missing_quarantine() {
 }
 
 #[test]
-fn a_walk_finds_an_adopted_number_that_lowers_the_counter() {
+fn a_walk_finds_known_bad_adoptions_that_lower_the_counter() {
     let run = Run {
         faults: &[Crash, Client, OtherKey],
         proposals: Proposals::Any(&[0]), // so that only the counters lift a fence

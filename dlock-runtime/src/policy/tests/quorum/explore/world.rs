@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::client::{Client, What};
-use super::fingerprint::Print;
 use super::kinds::{Highest, Role};
 use super::run::{Proposals, Run, TICK_MICROS};
 use crate::policy::commands::Claim;
 use crate::policy::quorum::nodes::{NodeId, Nodes};
 use crate::policy::server::Server;
+use crate::policy::tests::print::Print;
 use crate::values::entry;
 use crate::values::moment::Moment;
 
