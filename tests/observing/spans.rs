@@ -29,8 +29,11 @@ async fn a_loss_is_told_inside_the_callers_span_with_its_function() {
     record_at_info();
     let server = RedisServer::start();
     lose(&pool(&server).await, "lost-at-info").await;
-    let [lost] = &told(&["lost-at-info"])[..] else {
-        panic!("{:?}", told(&["lost-at-info"]))
+    // The watchdog's thread may hear a test beside this one, which asks for more than INFO.
+    let mut told = told(&["lost-at-info"]);
+    told.retain(|it| it.level <= Level::INFO);
+    let [lost] = &told[..] else {
+        panic!("{told:?}")
     };
     assert_eq!(lost.level, Level::WARN);
     assert!(lost.text.contains("lost a lock: "), "{lost:?}");
