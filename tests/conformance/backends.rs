@@ -1,5 +1,6 @@
 //! The backends that a case runs on, and the helpers that all cases share. It tests nothing itself.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -10,35 +11,38 @@ use dlock_runtime::{Config, LockGuard, LockPool};
 use dlock_tests::served::{Served, TOPOLOGIES};
 use tokio::time::Instant;
 
+/// A case. Not generic, so that what stands here is compiled once and not for each of a thousand cases.
+pub(crate) type Case = fn(LockPool) -> Pin<Box<dyn Future<Output = ()>>>;
+
 /// Turns local hand-off off.
 pub(crate) fn by_the_server(config: Config) -> Config {
     config.local_handoff(0, Duration::ZERO)
 }
 
-pub(crate) async fn on_memory(case: impl AsyncFnOnce(LockPool)) {
+pub(crate) async fn on_memory(case: Case) {
     case(LockPool::connect("memory://").await.unwrap()).await;
 }
 
-pub(crate) async fn on_memory_by_the_server(case: impl AsyncFnOnce(LockPool)) {
+pub(crate) async fn on_memory_by_the_server(case: Case) {
     let config = by_the_server(Config::new("memory://"));
     case(LockPool::connect(config).await.unwrap()).await;
 }
 
-pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
+pub(crate) async fn on_redis(case: Case) {
     let served = served().await;
     let config = config(&served, "dlock");
     case(LockPool::connect(config).await.unwrap()).await;
     passed(served).await;
 }
 
-pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
+pub(crate) async fn on_redis_without_scripts(case: Case) {
     let served = served().await;
     let config = config(&served, "plain");
     case(LockPool::connect(config).await.unwrap()).await;
     passed(served).await;
 }
 
-pub(crate) async fn on_quorum(case: impl AsyncFnOnce(LockPool)) {
+pub(crate) async fn on_quorum(case: Case) {
     let nodes = nodes().await;
     let database = CASES.fetch_add(1, Ordering::Relaxed);
     assert!(database < DATABASES, "more cases than databases");
@@ -114,7 +118,7 @@ async fn nodes() -> &'static [RedisServer] {
     nodes
 }
 
-pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
+pub(crate) async fn on_redis_by_the_server(case: Case) {
     let served = served().await;
     let config = by_the_server(config(&served, "dlock"));
     case(LockPool::connect(config).await.unwrap()).await;

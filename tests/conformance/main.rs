@@ -58,7 +58,7 @@ macro_rules! on_every_backend {
         }
 
         mod quorum {
-            each!(#[tokio::test] #[ignore = "the servers vote after two minutes; with --topologies"]
+            each!(#[tokio::test] #[ignore = "the servers vote after two minutes; with --rest"]
                 on_quorum: $($case)* $($($long)*)? $($($many)*)? $($($many_long)*)?);
         }
     };
@@ -79,7 +79,7 @@ macro_rules! each {
         #[$test]
         $(#[$ignored])?
         async fn $case() {
-            crate::backends::$backend(super::$case).await;
+            crate::backends::$backend(|pool| Box::pin(super::$case(pool))).await;
         }
     };
 }
