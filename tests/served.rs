@@ -84,7 +84,7 @@ pub fn with_tls() -> (RedisServer, Authority) {
     (server.start(), authority)
 }
 
-/// Where tests run besides a plain server; `tests/run.sh --topologies` runs the conformance suite on
+/// Where tests run besides a plain server; `tests/run.sh --rest` runs the conformance suite on
 /// each.
 pub const TOPOLOGIES: [&str; 4] = ["tls", "sentinel", "sharded", "cluster"];
 

@@ -19,7 +19,7 @@ fn for_long(config: Config) -> Config {
     config.local_handoff(16, ms(1_000))
 }
 
-/// Makes three tests of each case, as `on_every_backend` does, with long hand-off chains.
+/// Makes three tests of each case, with long hand-off chains.
 macro_rules! handing_on {
     ($($case:ident),* $(,)?) => {
         mod memory {

@@ -40,8 +40,8 @@ pub(crate) enum Step<'a, T> {
     /// The command waits for its batch, or for the answer to that.
     Waits(Ticket),
     Ended(Result<T, CommandError>),
-    /// This future answers, and is to be polled at once: the command is sent by itself, or again,
-    /// or has a timer of its own.
+    /// Poll this future from now on, at once for the first time: the command is sent by itself, or
+    /// again, or has a timer of its own.
     GoesOn(Answer<'a, T>),
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Queued<'a, C: Copy, T> {
 }
 
 enum Stage {
-    /// Not polled yet, and may take so long from then on.
+    /// Not polled yet. From its first poll on it may take so long.
     New(Duration),
     Waits(Ticket),
     /// It has ended, or is being polled: a panic must not give a ticket back twice.

@@ -1,10 +1,12 @@
-//! The interface between the engine and a lock server, and its two implementations.
+//! The interface between the engine and a lock server, and its implementations: `memory`, `redis` (one
+//! server, a master that moves, a cluster), and `quorum` over several of them.
 //!
 //! A [`Backend`] hands out [`Link`]s; a link is one live connection, whose commands arrive in
 //! order. CONTRIBUTING has the steps to add a server.
 //!
-//! Never in this folder: a command that is retried automatically; in Rust, a decision about who
-//! gets a lock (the scripts in `redis/lua` are the server's side, and follow `policy::server`).
+//! Never in this folder: a command that is sent again although it may have been executed; in Rust, a
+//! decision about who gets a lock (the scripts in `redis/lua` are the server's side, and follow
+//! `policy::server`). Without scripts, `redis/plain` has to take the server's side in Rust.
 //! Only `redis/` names the `redis` crate.
 
 pub(crate) mod batched;

@@ -1,6 +1,6 @@
 //! What a process does about one key: its local queue and its tokens, changed in one step.
 //!
-//! `queue` knows which waiter is next, `tokens` the state of each attempt. An event concerns both:
+//! `local_queue` knows which waiter is next, `tokens` the state of each attempt. An event concerns both:
 //! a grant that a waiter takes becomes a lease, and a grant that no waiter wants is cleaned up.
 //! Each method is such a step, so no caller sees one half changed without the other.
 //! `engine/local_queues` calls it under the mutex of `engine/shared.rs`, and carries out the result

@@ -1,5 +1,5 @@
-//! Exclusive acquires and releases, which go through the batcher: when a caller's command waits
-//! without a future of its own, and how it goes on if an answer does not end it.
+//! Exclusive acquires and releases, which go through the batcher: when a command waits without a
+//! future of its own, and how it goes on after an answer that is not the end.
 //!
 //! Invariant: a caller that waits by a ticket alone is on a runtime whose flusher keeps deadlines.
 

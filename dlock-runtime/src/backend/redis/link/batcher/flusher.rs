@@ -40,8 +40,8 @@ async fn others_first() {
 pub(super) struct Flusher {
     batcher: Arc<Batcher>,
     batch: Vec<Item>,
-    /// When [`Outcomes`](super::outcomes::Outcomes) had so many departures, no caller of the batch
-    /// had gone.
+    /// No caller of the batch had gone while [`Outcomes`](super::outcomes::Outcomes) counted so many
+    /// departures.
     departures: u64,
     /// How many items count as in flight until this flusher is dropped.
     taken: usize,

@@ -1,23 +1,23 @@
 //! Batching: while earlier commands of a connection are in flight, callers' exclusive acquires and
 //! releases are collected and sent as one script, releases first (`lua/combined.lua`). All other
 //! commands are sent by themselves. `state` decides what waits and what is sent, `command` is one
-//! item on the wire, `flusher` is the task that sends a batch, `kept` one command that is sent in any
-//! case, `outcomes` keeps what became of an item until its caller reads it, `waiting` is that caller.
+//! item on the wire, `flusher` is the task that sends a batch, `kept` is a node's command that is
+//! sent even if its caller goes, `outcomes` keeps what became of an item until its caller reads it,
+//! `waiting` is that caller.
 //!
-//! - **No caller waits for another's answer**: the first two callers send their commands
-//!   themselves, at once (at a node, unless the latest batch was large). Any other caller queues an
-//!   item, and one flusher at a time, a task of the connection's runtime, sends what is queued when
-//!   it runs. It waits only for the tasks that were ready before it, so a caller that is dropped or
-//!   no longer polled delays nobody.
+//! - **No caller waits for another's answer**: while fewer than two commands are in flight, a caller
+//!   sends its own command at once (at a node, unless the latest batch was large). Otherwise it
+//!   queues an item, and a flusher, a task of the connection's runtime, sends what is queued when it
+//!   runs. It waits only for the tasks that were ready before it, so a caller that is dropped or no
+//!   longer polled delays nobody.
 //! - **Withdrawn or sent**: a caller that goes before its item is on the wire withdraws it, and
 //!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
 //!   lock, under which a batch is also put into the connection's pipe; so a `cancel` that is sent
 //!   after a dropped acquire never overtakes it.
-//! - **A node's commands** (`lua/node.lua`) have a batcher of their own, which keeps their order and
-//!   sends those of callers that have gone, too: a vote that nobody waits for is taken back behind
-//!   it, and only a vote that was executed is worth that. Its flusher takes a batch and puts it on
-//!   the wire under the lock, so that one that is stuck can be passed by another without a change
-//!   of order.
+//! - **A node's commands** (`lua/node.lua`) have a batcher of their own. It keeps their order, and
+//!   also sends those of callers that have gone: the command that takes a vote back follows the
+//!   vote, and would find nothing if that came later. Its flusher takes a batch and puts it on the
+//!   wire under the lock, so that a second flusher can pass one that is stuck, in the same order.
 //! - **Each item has its own deadline**: if it passes while the item waits, nothing was sent; if
 //!   later, the outcome is unclear. On a runtime of one thread the flusher keeps the deadlines,
 //!   with one timer for a batch: if the flusher does not run, no timer of that runtime does either.
@@ -25,12 +25,13 @@
 //!   timer, and a box for it.
 //! - **A flusher may be stuck**: on a runtime of many threads, behind a task that queued an item
 //!   and then blocks its thread; no other thread takes the flusher over. A caller that sees no
-//!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself. The connection's own task
+//!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself; at a node it starts a
+//!   second flusher. The connection's own task
 //!   can be stuck in the same way behind a caller that has sent its command itself: nothing helps
 //!   against that, and the others wait until that thread goes on.
 //!
 //! Never in this folder: the lock held across an `await`, or a call under it that takes another
-//! lock.
+//! lock of ours.
 
 mod command;
 mod flusher;

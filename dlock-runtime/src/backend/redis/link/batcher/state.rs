@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 /// in the background and goes on has two commands in flight.
 const ALONE: usize = 2;
 
-/// Where a batch takes all that waits: after one of so many items no caller sends by itself, since
-/// others of this turn follow.
+/// With [`Takes::All`]: after a batch of so many items no caller sends by itself, since others of the
+/// same turn follow.
 pub(super) const MANY: usize = 4;
 
 /// How much of what waits a batch takes.
