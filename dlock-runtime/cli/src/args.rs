@@ -13,7 +13,7 @@ use dlock_grammar::bounds::TTL_MAX;
 use dlock_grammar::duration::format;
 use dlock_runtime::Wait;
 
-use crate::run::Task;
+use crate::run::watcher::Task;
 use crate::status::{self, Failure};
 use crate::values::{count, duration, key, pattern, wait, written_key};
 

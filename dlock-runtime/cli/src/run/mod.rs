@@ -12,7 +12,7 @@ mod launch;
 mod plan;
 mod processes;
 pub(crate) mod signals;
-mod watcher;
+pub(crate) mod watcher;
 
 use std::ffi::OsString;
 use std::io;
@@ -32,7 +32,7 @@ use tokio::sync::{Notify, mpsc};
 
 use self::frame::{Frame, tell};
 use self::plan::Why;
-pub(crate) use self::watcher::Task;
+use self::watcher::Task;
 use crate::args::RunArgs;
 use crate::output::Notices;
 use crate::server;

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::Shared;
 use super::member::Member;
-use super::take_back::WaitsFor;
+use super::round::WaitsFor;
 use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link, Node};

@@ -12,6 +12,14 @@ use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 
+/// For which answers a command that takes votes back waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// Until a quorum has decided, and shortly for the others.
+    Quorum,
+    All,
+}
+
 pub(super) struct Round<'a, T> {
     pending: Vec<(NodeId, Answer<'a, T>)>,
     answered: VecDeque<(NodeId, Result<T, CommandError>)>,

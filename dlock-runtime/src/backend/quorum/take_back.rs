@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::link::QuorumLink;
 use super::member::Member;
 use super::open::Open;
-use super::round::Round;
+use super::round::{Round, WaitsFor};
 use crate::backend::Node;
 use crate::policy::commands::{Cancelled, Claim};
 use crate::policy::quorum::clocks::pool_time;
@@ -22,14 +22,6 @@ use crate::policy::quorum::tally::{Tally, Verdict};
 /// take, so that nothing has to be cleaned up behind it.
 const PATIENCE: u32 = 4;
 const PATIENCE_AT_LEAST: Duration = Duration::from_millis(2);
-
-/// For which answers a command that takes votes back waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WaitsFor {
-    /// Until a quorum has decided, and shortly for the others.
-    Quorum,
-    All,
-}
 
 /// What became of a claim at the nodes.
 pub(super) struct TakenBack {

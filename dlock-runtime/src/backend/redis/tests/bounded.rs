@@ -130,8 +130,8 @@ async fn a_release_grants_to_a_lone_waiter_behind_thousands_of_dead_ones() {
             lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
             assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
             let mut heard = Vec::new();
-            let hears = format!("{what}: it hears of its grant, without a poll");
-            until(&hears, CAP, async || {
+            let told = format!("{what}: it hears of its grant, without a poll");
+            until(&told, CAP, async || {
                 heard.extend(lab.heard.take());
                 !heard.is_empty()
             })

@@ -125,6 +125,18 @@ fn a_node_has_some_of_the_counters_by_slot_and_spreads_its_locks_over_them() {
 }
 
 #[test]
+fn the_queues_of_many_locks_are_named_as_each_by_itself() {
+    for namespace in ["shop:", ""] {
+        let names = Names::new(namespace, false);
+        let mut queues = names.queues();
+        for name in ["item:7", "{u:1}:cart", "{u:1}", "i", "{}item", "item:7"] {
+            let lock = format!("{namespace}{name}");
+            assert_eq!(queues.of(&lock), names.of(&lock).queue.text());
+        }
+    }
+}
+
+#[test]
 fn a_namespace_may_be_empty() {
     let names = Names::new("", false);
     assert_eq!(names.of("k").queue.text(), "@w:{k}");

@@ -274,14 +274,17 @@ fn a_slot_is_free_when_neither_caller_nor_item_is_left() {
     assert!(!outcomes.is_awaited(read));
     assert_eq!(outcomes.poll(read, waker), Some(1));
 
+    assert_eq!(outcomes.departures(), 0);
     assert_eq!(outcomes.leave(late, false), None);
     assert!(!outcomes.is_awaited(late));
+    assert_eq!(outcomes.departures(), 1);
     assert_eq!(outcomes.in_use(), 3, "its item still has the slot");
     assert!(outcomes.end(late, 2).is_none(), "nobody is left");
 
     assert_eq!(outcomes.leave(withdrawn, true), None);
     assert!(outcomes.end(missed, 3).is_some(), "it can be woken");
     assert_eq!(outcomes.leave(missed, false), Some(3));
+    assert_eq!(outcomes.departures(), 1, "these left no item behind");
     assert_eq!(outcomes.in_use(), 0);
 
     let again = outcomes.open(waker);
