@@ -14,8 +14,8 @@ use crate::values::hashed::HashedMap;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 
-/// With fewer queues than this, none is swept.
-const SWEEP_AT_LEAST: usize = 64;
+/// With fewer queues than this, 470 KB, none is swept: a busy pool's come and go by the hundred.
+const SWEEP_AT_LEAST: usize = 1024;
 
 /// As many queues as the batches in flight of a busy pool can end: 118 KB.
 const SPARE_AT_MOST: usize = 256;
@@ -149,7 +149,7 @@ impl QueueTable {
             self.remove(queue_key);
         }
         self.sweep_at = self.by_key.len() * 2;
-        self.by_key.shrink_to(self.sweep_at);
+        self.by_key.shrink_to(self.sweep_at.max(SWEEP_AT_LEAST));
     }
 
     pub(super) fn remove(&mut self, queue_key: &QueueKey) {

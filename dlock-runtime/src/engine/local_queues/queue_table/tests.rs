@@ -13,6 +13,9 @@ use crate::values::moment::Moment;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// So many locks that their queues are swept.
+const MANY: usize = 4 * SWEEP_AT_LEAST;
+
 fn numbered(pool: &LockPool, number: usize) -> LockRequest {
     pool.lock(format!("k{number}"))
         .ttl(SECOND * 60)
@@ -48,7 +51,7 @@ async fn waits(pool: &LockPool) -> tokio::task::JoinHandle<LockGuard> {
 #[tokio::test(start_paused = true)]
 async fn the_queues_of_locks_that_are_held_for_long_are_forgotten() {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let mut guards = taken(&pool, 0..1000, Duration::from_millis(1)).await;
+    let mut guards = taken(&pool, 0..MANY, Duration::from_millis(1)).await;
     assert!(by_key(&pool) <= SWEEP_AT_LEAST, "{}", by_key(&pool));
 
     let waiter = waits(&pool).await;
@@ -81,9 +84,9 @@ async fn the_queues_of_locks_that_may_be_handed_on_are_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_has_gone_leaves_no_room_for_queues_that_nobody_misses() {
     let pool = LockPool::connect("memory://").await.unwrap();
-    drop(taken(&pool, 0..1000, Duration::ZERO).await);
+    drop(taken(&pool, 0..MANY, Duration::ZERO).await);
     assert_eq!(by_key(&pool), 0);
-    let _guards = taken(&pool, 0..1000, Duration::from_millis(1)).await;
+    let _guards = taken(&pool, 0..MANY, Duration::from_millis(1)).await;
     assert!(by_key(&pool) <= SWEEP_AT_LEAST, "{}", by_key(&pool));
 }
 
@@ -91,7 +94,7 @@ async fn a_crowd_that_has_gone_leaves_no_room_for_queues_that_nobody_misses() {
 async fn a_queue_of_its_own_goes_with_its_waiters() {
     let pool = LockPool::connect("memory://").await.unwrap();
     let mut guards = Vec::new();
-    for number in 0..1000 {
+    for number in 0..MANY {
         guards.push(numbered(&pool, number).fair().acquire().await.unwrap());
         advance(Duration::from_millis(1)).await;
     }
@@ -132,12 +135,12 @@ async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
 #[test]
 fn who_was_sent_away_will_hear_it() {
     let mut keys = QueueTable::default();
-    for number in 0..1000 {
+    for number in 0..MANY {
         let queue_key = QueueKey::for_all(format!("k{number}").into());
-        let queue_state = keys.at(&queue_key, Moment::from_nanos(number));
+        let queue_state = keys.at(&queue_key, Moment::from_nanos(number as u64));
         queue_state.sent_away.insert(1, LockError::ShutDown);
     }
-    assert_eq!(keys.by_key.len(), 1000);
+    assert_eq!(keys.by_key.len(), MANY);
 }
 
 /// Which waiters of these kinds are told, behind a holder.

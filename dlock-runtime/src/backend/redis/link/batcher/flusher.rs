@@ -67,8 +67,19 @@ impl Flusher {
         }
     }
 
-    pub(super) async fn run(mut self) {
+    /// Creates one for a full batch, besides the one that is pending.
+    pub(super) fn besides(batcher: &Arc<Batcher>) -> Self {
+        let mut it = Self::new(batcher);
+        it.has_flushed = true;
+        it
+    }
+
+    pub(super) async fn run(self) {
         others_first().await;
+        self.send_batch().await;
+    }
+
+    pub(super) async fn send_batch(mut self) {
         if !self.batcher.is_of_node {
             let mut waiters = self.batcher.waiters();
             self.batch = waiters.queue.next_batch();

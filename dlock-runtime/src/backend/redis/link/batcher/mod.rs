@@ -6,10 +6,11 @@
 //! `waiting` is that caller.
 //!
 //! - **No caller waits for another's answer**: while fewer than two commands are in flight, a caller
-//!   sends its own command at once (at a node, unless the latest batch was large). Otherwise it
-//!   queues an item, and a flusher, a task of the connection's runtime, sends what is queued when it
-//!   runs. It waits only for the tasks that were ready before it, so a caller that is dropped or no
-//!   longer polled delays nobody.
+//!   sends its own command at once (unless the latest batch was full, at a node: large). Otherwise
+//!   it queues an item, and a flusher, a task of the connection's runtime, sends what is queued when
+//!   it runs. It waits only for the tasks that were ready before it, so a caller that is dropped or
+//!   no longer polled delays nobody. On a runtime of one thread, the caller whose item fills a batch
+//!   sends that at once.
 //! - **Withdrawn or sent**: a caller that goes before its item is on the wire withdraws it, and
 //!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
 //!   lock, under which a batch is also put into the connection's pipe; so a `cancel` that is sent
@@ -47,7 +48,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -203,10 +204,13 @@ impl Batcher {
             slot: Some(slot),
         };
         let (id, needs_flusher) = waiters.queue.wait(command.is_release(), item);
+        let is_full = waiters.queue.has_full_batch();
         drop(waiters);
         let waiting = Waiting::new(self, id, slot);
         if needs_flusher {
             self.flush();
+        } else if is_full && self.keeps_deadlines() {
+            self.flush_full_batch();
         }
         Begun::Waits(waiting)
     }
@@ -280,6 +284,15 @@ impl Batcher {
 
     fn flush(self: &Arc<Self>) {
         self.connection.runtime.spawn(Flusher::new(self).run());
+    }
+
+    /// Sends a full batch at once. The flusher that is pending sends the rest.
+    fn flush_full_batch(self: &Arc<Self>) {
+        let mut flusher = Box::pin(Flusher::besides(self).send_batch());
+        let mut cx = Context::from_waker(Waker::noop()); // its own task polls it again
+        if flusher.as_mut().poll(&mut cx).is_pending() {
+            self.connection.runtime.spawn(flusher);
+        }
     }
 
     /// Ends items, and wakes their callers after unlocking.

@@ -1,7 +1,7 @@
 //! The items that wait at a batcher, and how many are in flight. Pure: no clock, no I/O.
 //!
 //! Invariant: while an item waits, a flusher is pending: one that was started and has not sent its
-//! batch yet.
+//! batch yet. A batch that is taken besides it changes nothing about that.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 const ALONE: usize = 2;
 
 /// With [`Takes::All`]: after a batch of so many items no caller sends by itself, since others of the
-/// same turn follow.
+/// same turn follow. With [`Takes::Half`] only after a full batch: until then, what a caller sends at
+/// once is what the server works on while the client prepares the rest.
 pub(super) const MANY: usize = 4;
 
 /// How much of what waits a batch takes.
@@ -80,7 +81,11 @@ impl<T> State<T> {
     }
 
     fn others_follow(&self) -> bool {
-        self.takes == Takes::All && self.latest >= MANY
+        let many = match self.takes {
+            Takes::Half => self.most,
+            Takes::All => MANY,
+        };
+        self.latest >= many
     }
 
     /// Queues an item. `true`: the caller has to start a flusher.
@@ -96,15 +101,17 @@ impl<T> State<T> {
         (id, !std::mem::replace(&mut self.is_flushing, true))
     }
 
+    /// Whether a full batch waits: there is no need to wait for the flusher, which lets ready tasks
+    /// run first so that the batch becomes larger.
+    pub(super) fn has_full_batch(&self) -> bool {
+        self.takes == Takes::Half && self.waiting.len() >= self.most && self.share() >= self.most
+    }
+
     /// Takes the batch that a flusher sends, in order of arrival, but releases before acquires.
     /// Empty if nothing waits any more. The items count as in flight until
     /// [`ended`](Self::ended).
     pub(super) fn next_batch(&mut self) -> Vec<T> {
-        let share = match self.takes {
-            Takes::Half => (self.waiting.len() + self.in_flight).div_ceil(2),
-            Takes::All => self.waiting.len(),
-        };
-        let items = self.waiting.len().min(share).min(self.most);
+        let items = self.waiting.len().min(self.share()).min(self.most);
         if items > 0 {
             self.latest = items;
         }
@@ -121,6 +128,13 @@ impl<T> State<T> {
         }
         batch.append(&mut self.acquires);
         batch
+    }
+
+    fn share(&self) -> usize {
+        match self.takes {
+            Takes::Half => (self.waiting.len() + self.in_flight).div_ceil(2),
+            Takes::All => self.waiting.len(),
+        }
     }
 
     /// The flusher has sent its batch. `true`: the caller has to start the next one, for the items

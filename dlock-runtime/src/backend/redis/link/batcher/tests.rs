@@ -28,6 +28,8 @@ enum Event {
     Command(bool),
     /// A command or a batch that is in flight ends.
     Ends(usize),
+    /// A full batch is taken besides the flusher.
+    TakesFull,
     /// The flusher runs and takes a batch …
     Takes,
     /// … and has sent it.
@@ -45,6 +47,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => any::<bool>().prop_map(Event::Command),
         4 => number().prop_map(Event::Ends),
+        2 => Just(Event::TakesFull),
         4 => Just(Event::Takes),
         4 => Just(Event::Sends),
         2 => number().prop_map(Event::Goes),
@@ -104,7 +107,22 @@ impl World {
                 let items = self.in_flight.remove(number);
                 self.state.ended(items);
             }
-            Event::Takes if self.flusher == Flushing::Started => self.take(),
+            Event::TakesFull => {
+                let (waiting, sent) = (self.waiting.len(), self.in_flight.iter().sum::<usize>());
+                let is_full = waiting >= MOST && waiting + sent > 2 * MOST - 2;
+                assert_eq!(
+                    self.state.has_full_batch(),
+                    is_full && self.takes == Takes::Half
+                );
+                if self.state.has_full_batch() {
+                    self.take();
+                    assert_eq!(self.latest, MOST);
+                }
+            }
+            Event::Takes if self.flusher == Flushing::Started => {
+                self.take();
+                self.flusher = Flushing::Busy;
+            }
             Event::Sends if self.flusher == Flushing::Busy => {
                 let more = self.state.flushed();
                 assert_eq!(more, !self.waiting.is_empty());
@@ -147,9 +165,11 @@ impl World {
         let who = (self.asked, is_release);
         self.asked += 1;
         let sent: usize = self.in_flight.iter().sum();
-        let is_alone = sent < 2
-            && self.flusher == Flushing::Nobody
-            && (self.takes == Takes::Half || self.latest < MANY);
+        let many = match self.takes {
+            Takes::Half => MOST,
+            Takes::All => MANY,
+        };
+        let is_alone = sent < 2 && self.flusher == Flushing::Nobody && self.latest < many;
         assert_eq!(self.state.goes_alone(), is_alone);
         if is_alone {
             self.in_flight.push(1);
@@ -186,7 +206,6 @@ impl World {
         self.gone.extend(expected.iter().map(|it| it.0));
         self.seen_a_batch.extend(self.waiting.iter().map(|it| it.1));
         self.in_flight.push(batch.len());
-        self.flusher = Flushing::Busy;
     }
 
     /// While an item waits, a flusher is pending.

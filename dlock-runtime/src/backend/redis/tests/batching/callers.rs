@@ -119,6 +119,31 @@ async fn what_comes_while_one_is_under_way_goes_out_together() {
     }
 }
 
+/// What has been sent can't be withdrawn: that shows that it was sent, though no flusher has run.
+#[tokio::test]
+async fn the_caller_that_fills_a_batch_sends_it() {
+    let mut held = Held::new().await;
+    let claims: Vec<_> = (0..2 * FEW - 1)
+        .map(|i| claim(&format!("lock:{i}"), "ours"))
+        .collect();
+    let asks = claims.iter().map(|who| take(&held.link, who));
+    let mut asks: Vec<_> = asks
+        .map(|ask| Box::pin(held.batcher.ask(ask, CAP)))
+        .collect();
+    for ask in &mut asks {
+        assert!(poll_once(ask.as_mut()).is_pending());
+    }
+    drop(asks);
+    held.proxy.release_held();
+    for sent in [&mut held.first, &mut held.second] {
+        assert!(sent.await.unwrap().is_ok());
+    }
+    until("its answer has come", CAP, async || held.batcher.is_idle()).await;
+    for (i, who) in claims.iter().enumerate() {
+        assert_eq!(held.is_there(who).await, i < FEW, "{}", who.key);
+    }
+}
+
 /// A batch of one item would cost the server more than the item's own script.
 #[tokio::test]
 async fn what_comes_by_itself_is_sent_as_what_it_is() {
