@@ -1,10 +1,11 @@
 #!/bin/sh
 # Runs the examples, tests and doctests but those of `--rest`, in some minutes. `--rest` runs only
 # these: what needs more than one server (the default run has one module on each topology, and the
-# examples), the known-bad variants that the explorers and simulators have to find, the benches, and
-# the page of what the attribute writes. `--all` runs both, and what takes a night: 200 failovers, 50
-# reshards, measurements of a quorum, the large explorations, and the simulator for a simulated year
-# (or DLOCK_SIM_HOURS). If redis-server is missing, it installs it where this user may, and otherwise
+# examples), the known-bad variants that the explorers and simulators have to find, all cases of the
+# long property tests (of which the default run has a third), and what compiles most of the library
+# once more: the compile-fail cases, the benches, and the page of what the attribute writes. `--all`
+# runs both, and what takes a night: 200 failovers, 50 reshards, measurements of a quorum, the large
+# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). If redis-server is missing, it installs it where this user may, and otherwise
 # says what to install. The last line says what passed; if it is missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -53,8 +54,9 @@ trap 'exit 1' HUP INT TERM # dash runs the EXIT trap on a signal only if the sig
 # run beside all others.
 beside="--test bad_input --test cancellation --test conformance --test exclusion --test faults --test hostile --test operations --test runtimes --test wire --test without_scripts"
 several_servers="--test topologies --test quorum --test cluster"
-# They build most of the library once more: for the benches, and to print what the attribute writes.
-built_again="--bin dlock-benches --test program --test expansion"
+# They build most of the library once more: to see what does not compile, for the benches, and to
+# print what the attribute writes.
+built_again="--test ui --bin dlock-benches --test program --test expansion"
 
 # All programs with tests; those that stand nowhere above.
 others="--lib"
@@ -123,7 +125,8 @@ rest() {
     tests $several_servers
     on_each_topology redis
     end_beside --test conformance quorum -- --ignored
-    tests --lib known_bad
+    # The last two are the long property tests.
+    DLOCK_TEST_ALL_CASES=1 tests --lib -- known_bad answer_like_the_pure_machine token_storm
     # shellcheck disable=SC2086 # words
     tests $built_again
     end

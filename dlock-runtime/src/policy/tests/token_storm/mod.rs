@@ -2,6 +2,7 @@
 
 mod account;
 
+use dlock_harness::cases;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
@@ -97,7 +98,7 @@ fn bounds() -> impl Strategy<Value = Bounds> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 1000, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default()
+        cases: cases(1000), rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]

@@ -14,6 +14,7 @@ mod pair;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use dlock_harness::cases;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -125,40 +126,37 @@ fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
 
 #[test]
 fn the_scripts_answer_like_the_pure_machine() {
-    check(&[0, 1, 2, 3, 4], 300);
+    check(&[0, 1, 2, 3, 4]);
 }
 
 #[test]
 fn the_scripts_of_readers_and_writers_answer_like_the_pure_machine() {
-    check(&[5, 5, 6, 7, 8, 9, 9, 20, 21, 0], 300);
+    check(&[5, 5, 6, 7, 8, 9, 9, 20, 21, 0]);
 }
 
 #[test]
 fn the_scripts_of_permits_answer_like_the_pure_machine() {
-    check(&[10, 10, 11, 11, 12, 13, 13, 14, 22, 0], 300);
+    check(&[10, 10, 11, 11, 12, 13, 13, 14, 22, 0]);
 }
 
 #[test]
 fn the_scripts_of_owners_answer_like_the_pure_machine() {
-    check(&[15, 15, 16, 16, 17, 17, 18, 19, 23, 0], 300);
+    check(&[15, 15, 16, 16, 17, 17, 18, 19, 23, 0]);
 }
 
 /// All kinds use the same key.
 #[test]
 fn the_scripts_of_all_kinds_answer_like_the_pure_machine() {
-    check(
-        &[
-            0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23,
-        ],
-        300,
-    );
+    check(&[
+        0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23,
+    ]);
 }
 
-fn check(people: &'static [usize], cases: u32) {
+fn check(people: &'static [usize]) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let lab = runtime.block_on(Lab::new());
     let config = Config {
-        cases,
+        cases: cases(300),
         failure_persistence: None,
         max_shrink_iters: 2000,
         ..Config::default()

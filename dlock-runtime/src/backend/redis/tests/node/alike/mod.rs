@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dlock_harness::cases;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Strategy, any, prop_oneof};
@@ -127,7 +128,7 @@ fn a_node_answers_like_the_pure_machine() {
         Lab::of(server, link, heard).await
     });
     let config = Config {
-        cases: 300,
+        cases: cases(300),
         failure_persistence: None,
         max_shrink_iters: 2000,
         ..Config::default()
