@@ -9,7 +9,8 @@
 //! pushes and `grant_key` authenticates them; `pace` detects clock drift and steps, `epochs` keeps
 //! the epoch counter from falling. `names` has the keys and channels that belong to a lock,
 //! `scripts` the Lua, `native` the server's own compare-and-delete command, `reply` and `errors` read
-//! the answers. `plain` is the link to a server without scripts, `witness` asks for replicas.
+//! the answers. `plain` is the link to a server without scripts, `witness` asks for replicas, `node`
+//! shakes hands with a node of a quorum, whose `membership` it keeps.
 //!
 //! Never in this folder: a `redis::` type that leaves it, a command that the client library retries
 //! automatically.
@@ -24,6 +25,7 @@ mod epochs;
 mod errors;
 mod grant_key;
 mod link;
+mod membership;
 mod names;
 mod native;
 mod node;
@@ -52,7 +54,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub(crate) use self::cluster::Cluster;
-pub(crate) use self::node::NodePlan;
+pub(crate) use self::membership::NodePlan;
 use self::supervisor::Supervisor;
 use super::clock::Clock;
 use super::offers::Offers;

@@ -1,88 +1,24 @@
-//! What makes a connection one to a node of a quorum: the server is a master without replicas,
-//! belongs to this quorum only, and has been up for long enough to vote.
+//! The handshake with a node of a quorum, and what its connection tells it again: the server is a
+//! master without replicas, belongs to this quorum only, and has been up for long enough to vote.
 //!
 //! Invariants: a node that may have lost its data less than `max_ttl` ago does not vote; two
 //! programs with another number of nodes or another `max_ttl` never use a node at the same time.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
 use super::link::connection::Connection;
+use super::membership::{Membership, NodePlan};
 use super::plan::Plan;
 use super::scripts::{self, Script};
 use super::{errors, reply};
 use crate::backend::command_error::CommandError;
-use crate::policy::clock_watch::ClockAnswer;
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
-use crate::values::shown::{NAME_AT_MOST, shown};
-use crate::values::ttl;
-
-/// The quorum that a server is a node of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NodePlan {
-    /// The longest lease of the whole fleet.
-    pub(crate) max_ttl: Duration,
-    /// How many nodes are configured.
-    pub(crate) nodes: usize,
-}
-
-/// The server tells whole seconds of its uptime.
-const UPTIME_STEP: Duration = Duration::from_secs(1);
-
-impl NodePlan {
-    /// What the node keeps about its quorum; equal in all programs.
-    fn text(&self) -> String {
-        format!("{};{}", self.nodes, ttl::millis(self.max_ttl))
-    }
-
-    /// For how long a node keeps it.
-    fn known_for(&self) -> Duration {
-        known_for(self.max_ttl)
-    }
-
-    /// From when on a server that had this uptime just before `received` may vote.
-    fn votes_from(&self, uptime: Duration, received: Moment) -> Moment {
-        received.plus((self.max_ttl + UPTIME_STEP).saturating_sub(uptime))
-    }
-
-    /// A node that disagrees about the quorum.
-    fn disagrees(&self, there: &str) -> CommandError {
-        let known = there.split_once(';').and_then(|(nodes, millis)| {
-            let millis = millis.parse().ok().filter(|_| is_number(nodes))?;
-            Some((nodes, millis, Duration::from_millis(millis)))
-        });
-        let (there, known_for) = match known {
-            Some((nodes, millis, max_ttl)) => (
-                format!("{nodes} nodes and a `max_ttl` of {millis} ms"),
-                known_for(max_ttl),
-            ),
-            None => (
-                format!("\"{}\"", shown(there, NAME_AT_MOST)),
-                self.known_for(),
-            ),
-        };
-        CommandError::Setup(Reason::new(format_args!(
-            "the programs of the fleet disagree about the quorum: this node belongs to one with {there}, and this program has {} nodes and a `max_ttl` of {} ms; give all programs the same, or stop those of the other and start again after {known_for:?}",
-            self.nodes,
-            ttl::millis(self.max_ttl),
-        )))
-    }
-}
-
-/// For how long a node keeps what it knows about a quorum with this `max_ttl`.
-fn known_for(max_ttl: Duration) -> Duration {
-    max_ttl.saturating_mul(2)
-}
-
-fn is_number(text: &str) -> bool {
-    (1..=20).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit())
-}
 
 /// Why a pool with these settings can't use its server as a node.
 pub(super) fn unfit_settings(plan: &Plan, is_discovered: bool) -> Option<&'static str> {
@@ -138,10 +74,11 @@ pub(super) async fn join(
     };
     let role: Result<Value, _> = Cmd::new().arg("ROLE").query_async(&mut connection).await;
     check_role(&role.map_err(|error| errors::handshake_error(&error))?)?;
-    let (text, known_for) = (plan.text(), ttl::millis(plan.known_for()));
-    let call = |by| scripts::QUORUM.call(by, &[key], &[&*text, &known_for.to_string()]);
+    let arguments = plan.arguments();
+    let arguments = arguments.each_ref().map(|it| &**it);
+    let call = |by| scripts::QUORUM.call(by, &[key], &arguments);
     match Script::run(&mut connection, call).await {
-        Ok(answer) => said(plan, &answer)?,
+        Ok(answer) => plan.said(&answer)?,
         // Then no vote creates anything either, and votes must be taken back all the same.
         Err(error) => match errors::handshake_error(&error) {
             CommandError::Refused(Refusal::OutOfMemory, _) => {}
@@ -181,71 +118,12 @@ fn check_role(role: &Value) -> Result<(), CommandError> {
     }
 }
 
-/// The reply of `quorum.lua`.
-fn said(plan: &NodePlan, answer: &Value) -> Result<(), CommandError> {
-    match answer {
-        Value::Int(1) => Ok(()),
-        other => match reply::text(other) {
-            Some(there) => Err(plan.disagrees(&there)),
-            None => Err(reply::unexpected("quorum", other)),
-        },
-    }
-}
-
-/// Keeps what the node knows about its quorum, for as long as the connection is used.
-#[derive(Debug)]
-pub(super) struct Membership {
-    plan: NodePlan,
-    key: Box<str>,
-    pub(super) votes_from: Moment,
-    /// When the node was last told, in nanoseconds of the pool's clock.
-    told: AtomicU64,
-    /// Its time in its latest answer.
-    clock: Mutex<ClockAnswer>,
-}
-
-impl Membership {
-    /// `clock`: the node's time in the handshake.
-    pub(super) fn new(plan: NodePlan, key: &str, votes_from: Moment, clock: ClockAnswer) -> Self {
-        Self {
-            plan,
-            key: key.into(),
-            votes_from,
-            told: AtomicU64::new(clock.heard.as_nanos()),
-            clock: Mutex::new(clock),
-        }
-    }
-
-    pub(super) fn heard(&self, answer: ClockAnswer) {
-        *self.clock() = answer;
-    }
-
-    pub(super) fn latest(&self) -> ClockAnswer {
-        *self.clock()
-    }
-
-    fn clock(&self) -> MutexGuard<'_, ClockAnswer> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the node has to be told again, by the caller.
-    fn is_due(&self, now: Moment) -> bool {
-        let told = self.told.load(Ordering::Relaxed);
-        Moment::from_nanos(told).until(now) >= self.plan.max_ttl / 2
-            && self
-                .told
-                .compare_exchange(told, now.as_nanos(), Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-    }
-}
-
 impl Connection {
     /// The node keeps its quorum for no longer than this connection has not told it.
     pub(super) fn node_may_have_forgotten(&self) -> bool {
-        self.node.as_ref().is_some_and(|node| {
-            let told = Moment::from_nanos(node.told.load(Ordering::Relaxed));
-            told.until(self.clock.now()) >= node.plan.known_for()
-        })
+        let now = self.clock.now();
+        let node = self.node.as_ref();
+        node.is_some_and(|node| node.may_have_forgotten(now))
     }
 
     /// Tells the node its quorum again, in the background, if it is time.
@@ -267,14 +145,13 @@ impl Connection {
     /// says so.
     pub(super) async fn tell_node(&self, within: Duration) {
         let Some(node) = &self.node else { return };
-        let (text, known_for) = (node.plan.text(), ttl::millis(node.plan.known_for()));
-        let arguments = [&*text, &known_for.to_string()];
-        let keys = [&*node.key];
+        let arguments = node.plan().arguments();
+        let (arguments, keys) = (arguments.each_ref().map(|it| &**it), [node.key()]);
         let answer = pin!(self.script(&scripts::QUORUM, &keys, &arguments, within));
         let now = self.clock.now();
         if let Ok((answer, _)) = answer.await {
-            match said(&node.plan, &answer) {
-                Ok(()) => node.told.store(now.as_nanos(), Ordering::Relaxed),
+            match node.plan().said(&answer) {
+                Ok(()) => node.told(now),
                 Err(CommandError::Setup(_)) => self.give_up(),
                 Err(_) => {}
             }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::epochs::HighestEpoch;
 use super::grant_key::GrantKey;
+use super::membership::NodePlan;
 use super::names::Names;
-use super::node::NodePlan;
 use super::pace::Pace;
 use super::redirects::OfCluster;
 use super::target::Target;

@@ -8,7 +8,7 @@ use dlock_harness::{RedisServer, until};
 use super::{CAP, OF_THREE, claim, link, plan, refused, server, vote};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::connect::connect;
-use crate::backend::redis::node::NodePlan;
+use crate::backend::redis::membership::NodePlan;
 use crate::backend::{Link, Node};
 use crate::values::error::Refusal;
 
