@@ -1,4 +1,5 @@
-//! The client's mutex: std's. In unit tests it is a wrapper that shuttle can schedule.
+//! The client's mutex: std's. In unit tests it is a wrapper that shuttle can schedule. Never in this
+//! folder: anything else.
 
 #[cfg(test)]
 pub(crate) use self::scheduled::{Mutex, MutexGuard, scheduled};

@@ -8,7 +8,8 @@
 //!
 //! Invariants: votes are counted against the *configured* number of nodes; a number is a fence only
 //! if a quorum of nodes holds it; whatever a node may have created stays in a set of open nodes
-//! until that node says that nothing is left.
+//! until that node says that nothing is left. Never in this folder: what one node decides
+//! (`policy::server::voting`).
 
 pub(crate) mod clocks;
 pub(crate) mod commands;

@@ -1,7 +1,8 @@
 //! Judges what a server answered to the questions of a check: what can harm locks, and what to do.
 //!
 //! `rights` has the commands that the user needs. The answers come from a stranger: a line that is
-//! missing or can't be read is reported as not checked, never taken as good.
+//! missing or can't be read is reported as not checked, never taken as good. Never in this folder: a
+//! question (`backend/redis/check` asks), or a change of a setting.
 
 pub(crate) mod rights;
 

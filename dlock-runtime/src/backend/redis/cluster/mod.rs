@@ -6,7 +6,8 @@
 //! `link` sends a command on if it finishes what was begun; an acquire is repeated by its caller, with
 //! a fresh token.
 //!
-//! Invariant: what a node says about others decides only whom to ask next.
+//! Invariant: what a node says about others decides only whom to ask next. Never in this folder: an
+//! acquire that is sent a second time.
 
 mod link;
 mod nodes;

@@ -1,5 +1,6 @@
 //! Reads the server's replies. A reply of an unexpected shape is an error, never guessed at, and
-//! its content is never shown, because it may hold a token.
+//! its content is never shown, because it may hold a token. Never in this folder: a command, a retry,
+//! or what an answer means for a lock.
 
 mod combined;
 mod heartbeat;
