@@ -1,5 +1,5 @@
 //! The task that sends one batch. It first lets the ready tasks run, so that their commands join
-//! the batch.
+//! the batch; for a full batch there is one more, which does not.
 //!
 //! Whatever happens, every item of the batch is answered: with the script's answer for the item,
 //! with the error of the whole batch, when the item's own deadline passes, or, if the runtime ends,
