@@ -1,7 +1,8 @@
 //! Exclusive acquires and releases, which go through the batcher: when a command waits without a
 //! future of its own, and how it goes on after an answer that is not the end.
 //!
-//! Invariant: a caller that waits by a ticket alone is on a runtime whose flusher keeps deadlines.
+//! Invariant: a caller that waits by a ticket alone was last polled on a runtime whose flusher keeps
+//! deadlines.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::RedisLink;
-use super::batcher::{Answered, Batcher, Begun, Command, Outcome};
+use super::batcher::{Answered, Batcher, Begun, Command, Resumed};
 use super::operations::{Rounds, left};
 use crate::backend::Answer;
 use crate::backend::batched::{Batching, Release, Step, Ticket};
@@ -86,18 +87,16 @@ impl<'a, C: Batchable<'a>> Batching<'a, C, C::Answer> for RedisLink {
     }
 
     fn resume(&'a self, command: C, ticket: Ticket, waker: &Waker) -> Step<'a, C::Answer> {
-        let answered = match self.batcher_of(command).poll(&ticket, waker) {
-            None => return Step::Waits(ticket),
-            Some(Outcome::Ended(answered)) => answered,
-            Some(Outcome::Alone) => {
-                let within = left(ticket.until);
-                return self.go_on(command, Some(Begun::Alone(None)), within, ticket.until);
-            }
+        let until = ticket.until;
+        let answered = match self.batcher_of(command).resume(ticket, waker) {
+            Resumed::Waits(ticket) => return Step::Waits(ticket),
+            Resumed::GoesOn(begun) => return self.go_on(command, Some(begun), left(until), until),
+            Resumed::Ended(answered) => answered,
         };
         match Ends::with(&answered) {
             Ends::Here => Step::Ended(command.read(self, answered)),
-            Ends::ByKey => Step::GoesOn(command.by_key(self, ticket.until)),
-            Ends::Again => self.go_on(command, None, Duration::ZERO, ticket.until),
+            Ends::ByKey => Step::GoesOn(command.by_key(self, until)),
+            Ends::Again => self.go_on(command, None, Duration::ZERO, until),
         }
     }
 

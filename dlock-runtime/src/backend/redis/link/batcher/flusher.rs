@@ -1,5 +1,7 @@
-//! The task that sends one batch. It first lets the ready tasks run, so that their commands join
-//! the batch; for a full batch there is one more, which does not.
+//! Sends one batch: takes it and puts it into the connection's pipe under one lock, so batches leave
+//! in the order of their items, whichever flusher sends them. The pending flusher is a task that
+//! first lets the ready tasks run, so that their commands join the batch; one for a full batch is
+//! first polled by the caller that filled it.
 //!
 //! Whatever happens, every item of the batch is answered: with the script's answer for the item,
 //! with the error of the whole batch, when the item's own deadline passes, or, if the runtime ends,
@@ -45,9 +47,11 @@ pub(super) struct Flusher {
     departures: u64,
     /// How many items count as in flight until this flusher is dropped.
     taken: usize,
-    /// The batch was sent, or no item was left in it: later items belong to the next flusher. If
-    /// the flusher is dropped before that, it fails every waiting item.
-    has_flushed: bool,
+    /// The batch was taken.
+    has_taken: bool,
+    /// [`State`](super::state::State) counts on it: no other flusher is started before its batch
+    /// is on the wire. If it is dropped before that, it fails every waiting item.
+    is_pending: bool,
 }
 
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -63,14 +67,15 @@ impl Flusher {
             batch: Vec::new(),
             departures: 0,
             taken: 0,
-            has_flushed: false,
+            has_taken: false,
+            is_pending: true,
         }
     }
 
     /// Creates one for a full batch, besides the one that is pending.
     pub(super) fn besides(batcher: &Arc<Batcher>) -> Self {
         let mut it = Self::new(batcher);
-        it.has_flushed = true;
+        it.is_pending = false;
         it
     }
 
@@ -80,24 +85,15 @@ impl Flusher {
     }
 
     pub(super) async fn send_batch(mut self) {
-        if !self.batcher.is_of_node {
-            let mut waiters = self.batcher.waiters();
-            self.batch = waiters.queue.next_batch();
-            // Whoever goes while its item waits takes it along.
-            self.departures = waiters.outcomes.departures();
-            drop(waiters);
-            self.taken = self.batch.len();
-        }
         self.send().await;
     }
 
     async fn send(&mut self) {
         for by in [By::Hash, By::Text] {
-            let takes = self.batcher.is_of_node && !self.has_flushed;
-            let sent = if takes {
-                self.take_and_send().await
-            } else {
+            let sent = if self.has_taken {
                 self.send_by(by).await
+            } else {
+                self.take_and_send().await
             };
             match sent {
                 Ok(None) if self.batch.is_empty() => return,
@@ -143,7 +139,7 @@ impl Flusher {
         }
     }
 
-    /// Takes a batch of a node's commands and sends it, as [`send_by`](Self::send_by) would.
+    /// Takes the batch and sends it, as [`send_by`](Self::send_by) would.
     async fn take_and_send(&mut self) -> Result<Option<(Value, Moment)>, CommandError> {
         let mut query = None;
         let put = poll_fn(|cx| Poll::Ready(self.take_and_put(&mut query, cx))).await;
@@ -166,11 +162,17 @@ impl Flusher {
     ) -> Option<Result<Sent<Result<Value, RedisError>>, CommandError>> {
         let (batcher, now) = (self.batcher.clone(), Instant::now());
         let mut waiters = batcher.waiters();
-        let taken = waiters.queue.next_batch();
-        self.taken = taken.len();
-        let is_late = |it: &Item| it.until <= now && it.is_awaited(&waiters);
-        let (late, batch): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_late);
-        self.batch = command::take_backs_first(batch, |it| it.command.command());
+        let mut batch = waiters.queue.next_batch();
+        (self.has_taken, self.taken) = (true, batch.len());
+        // Whoever goes while its item waits takes it along, except at a node.
+        self.departures = waiters.outcomes.departures();
+        let is_late = |it: &mut Item| it.until <= now && it.is_awaited(&waiters);
+        let late: Vec<_> = batch.extract_if(.., is_late).collect();
+        self.batch = if batcher.is_of_node {
+            command::take_backs_first(batch, |it| it.command.command())
+        } else {
+            batch
+        };
         let put = (!self.batch.is_empty()).then(|| {
             let sent = batcher.connection.begin()?;
             let command = self.command(By::Hash);
@@ -180,8 +182,7 @@ impl Flusher {
             let asked: Query = Box::pin(unconstrained(asked));
             Ok((sent, query.insert(asked).as_mut().poll(cx)))
         });
-        self.has_flushed = true;
-        let more = waiters.queue.flushed();
+        let more = std::mem::take(&mut self.is_pending) && waiters.queue.flushed();
         drop(waiters);
         let late = late.into_iter();
         batcher.end(late.map(|it| (it.slot, Outcome::Ended(Err(not_sent(it.within))))));
@@ -199,7 +200,8 @@ impl Flusher {
                 batch: vec![item],
                 departures: self.departures,
                 taken: 0,
-                has_flushed: true,
+                has_taken: true,
+                is_pending: false,
             }))
         };
         let mut all: Vec<_> = self.batch.drain(..).map(one).collect();
@@ -230,9 +232,13 @@ impl Flusher {
         let now = Instant::now();
         let late = |it: &Item, waiters: &Waiters| it.until <= now && it.is_awaited(waiters);
         self.end_where(late, not_sent);
-        let waiters = self.batcher.waiters();
+        let mut waiters = self.batcher.waiters();
         let is_over = self.over(&waiters);
-        self.batch.retain(|it| !is_over(it));
+        let over: Vec<_> = self.batch.extract_if(.., |it| is_over(it)).collect();
+        drop(is_over);
+        for slot in over.into_iter().filter_map(|it| it.slot) {
+            waiters.outcomes.end(slot, Outcome::Alone); // its caller has gone
+        }
         self.departures = waiters.outcomes.departures();
     }
 
@@ -284,25 +290,15 @@ impl Flusher {
         query: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Put<F::Output> {
-        let mut waiters = self.batcher.waiters();
+        let waiters = self.batcher.waiters();
         if self.batch.iter().any(self.over(&waiters)) {
             return Put::Again;
         }
-        let put = if self.batch.is_empty() {
-            Put::Nothing
-        } else {
-            let begun = self.batcher.connection.begin();
-            Put::Done(begun.map(|sent| (sent, query.poll(cx))))
-        };
-        if !self.has_flushed {
-            self.has_flushed = true;
-            let more = waiters.queue.flushed();
-            drop(waiters);
-            if more {
-                self.batcher.flush();
-            }
+        if self.batch.is_empty() {
+            return Put::Nothing;
         }
-        put
+        let begun = self.batcher.connection.begin();
+        Put::Done(begun.map(|sent| (sent, query.poll(cx))))
     }
 
     /// A batch of one item is sent as the item's own command.
@@ -383,7 +379,7 @@ impl Drop for Flusher {
         self.end_each(|| Outcome::Ended(Err(CommandError::Unclear(ended()))));
         let mut waiters = self.batcher.waiters();
         waiters.queue.ended(self.taken);
-        if self.has_flushed {
+        if !self.is_pending {
             return;
         }
         self.batch = waiters.queue.give_up();
@@ -427,15 +423,8 @@ fn known(answer: Result<Value, RedisError>) -> Result<Option<Value>, RedisError>
 impl Flusher {
     /// Sends one batch at once.
     pub(super) async fn of(batcher: &Arc<Batcher>, batch: Vec<Item>) {
-        let (taken, has_flushed) = (0, true);
-        let batcher = batcher.clone();
-        let mut it = Self {
-            batcher,
-            batch,
-            departures: 0,
-            taken,
-            has_flushed,
-        };
+        let mut it = Self::besides(batcher);
+        (it.batch, it.has_taken) = (batch, true);
         it.send().await;
     }
 }

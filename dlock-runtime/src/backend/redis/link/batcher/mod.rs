@@ -9,21 +9,21 @@
 //!   sends its own command at once (unless the latest batch was full, at a node: large). Otherwise
 //!   it queues an item, and a flusher, a task of the connection's runtime, sends what is queued when
 //!   it runs. It waits only for the tasks that were ready before it, so a caller that is dropped or
-//!   no longer polled delays nobody. On a runtime of one thread, the caller whose item fills a batch
-//!   sends that at once.
+//!   no longer polled delays nobody. On a runtime that is driven by one thread, the caller whose item
+//!   fills a batch sends that at once.
 //! - **Withdrawn or sent**: a caller that goes before its item is on the wire withdraws it, and
 //!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
-//!   lock, under which a batch is also put into the connection's pipe; so a `cancel` that is sent
-//!   after a dropped acquire never overtakes it.
-//! - **A node's commands** (`lua/node.lua`) have a batcher of their own. It keeps their order, and
-//!   also sends those of callers that have gone: the command that takes a vote back follows the
-//!   vote, and would find nothing if that came later. Its flusher takes a batch and puts it on the
-//!   wire under the lock, so that a second flusher can pass one that is stuck, in the same order.
+//!   lock, under which a batch is also taken and put into the connection's pipe; so a `cancel` that
+//!   is sent after a dropped acquire never overtakes it, and items leave in their order although two
+//!   flushers may be at work.
+//! - **A node's commands** (`lua/node.lua`) have a batcher of their own, which also sends those of
+//!   callers that have gone: the command that takes a vote back follows the vote, and would find
+//!   nothing if that came later.
 //! - **Each item has its own deadline**: if it passes while the item waits, nothing was sent; if
 //!   later, the outcome is unclear. On a runtime of one thread the flusher keeps the deadlines,
 //!   with one timer for a batch: if the flusher does not run, no timer of that runtime does either.
-//!   So a caller keeps only a ticket there (`backend::batched`). Elsewhere each caller has its own
-//!   timer, and a box for it.
+//!   So a caller keeps only a ticket there (`backend::batched`). Elsewhere, also if it is moved there
+//!   while it waits, each caller has its own timer, and a box for it.
 //! - **A flusher may be stuck**: on a runtime of many threads, behind a task that queued an item
 //!   and then blocks its thread; no other thread takes the flusher over. A caller that sees no
 //!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself; at a node it starts a
@@ -52,6 +52,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 pub(in crate::backend::redis) use self::command::{Command, OwnedCommand};
@@ -59,6 +60,7 @@ use self::flusher::Flusher;
 use self::kept::Kept;
 use self::outcomes::{Outcomes, SlotId};
 use self::state::{State, Takes};
+pub(super) use self::waiting::Resumed;
 use self::waiting::Waiting;
 use super::connection::Connection;
 use crate::backend::Answer;
@@ -252,8 +254,10 @@ impl Batcher {
                 let kept = pin!(self.kept(command));
                 connection.call(within, kept).await?
             } else {
+                // Unconstrained: tokio's cooperative budget must not keep the first poll from
+                // sending it, or what its caller sends next overtakes it.
                 let answered = connection.run(within, |by| command.alone(connection, by));
-                answered.await?
+                unconstrained(answered).await?
             };
             Ok((command.read(reply, connection)?, sent))
         })

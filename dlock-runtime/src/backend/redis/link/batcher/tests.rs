@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::flusher::Flusher;
 use super::outcomes::Outcomes;
 use super::state::{ItemId, MANY, State, Takes};
-use super::{Batcher, Begun, Command, Item, Outcome, OwnedCommand};
+use super::{Batcher, Begun, Command, Item, Outcome, OwnedCommand, Resumed};
 use crate::backend::batched::{BatchedAnswer, Batching, Step, Ticket};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
@@ -388,13 +388,13 @@ impl<'a> Batching<'a, Command<'a>, (reply::Item, Moment)> for Arc<Batcher> {
         ticket: Ticket,
         waker: &Waker,
     ) -> Step<'a, (reply::Item, Moment)> {
-        match self.poll(&ticket, waker) {
-            None => Step::Waits(ticket),
-            Some(Outcome::Ended(answered)) => Step::Ended(answered),
-            Some(Outcome::Alone) => {
-                let left = ticket.until.saturating_duration_since(Instant::now());
-                let begun = Begun::Alone(None);
-                Step::GoesOn(Box::pin(self.finish(command, begun, left, ticket.until)))
+        let until = ticket.until;
+        match Batcher::resume(self, ticket, waker) {
+            Resumed::Waits(ticket) => Step::Waits(ticket),
+            Resumed::Ended(answered) => Step::Ended(answered),
+            Resumed::GoesOn(begun) => {
+                let left = until.saturating_duration_since(Instant::now());
+                Step::GoesOn(Box::pin(self.finish(command, begun, left, until)))
             }
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! Invariant: the slot is given up exactly once, by the outcome or by the caller that goes.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::outcomes::SlotId;
 use super::state::ItemId;
-use super::{Batcher, Outcome, STUCK_AFTER, not_sent};
+use super::{Answered, Batcher, Begun, Outcome, STUCK_AFTER, not_sent};
 use crate::backend::batched::Ticket;
 use crate::backend::command_error::CommandError;
 
@@ -40,7 +41,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Leaves the item to a caller that comes back to [`Batcher::poll`] or [`Batcher::dropped`].
+    /// Leaves the item to a caller that comes back to [`Batcher::resume`] or [`Batcher::dropped`].
     pub(in crate::backend::redis::link) fn ticket(mut self, until: Instant) -> Ticket {
         self.is_over = true;
         Ticket {
@@ -60,9 +61,12 @@ impl<'a> Waiting<'a> {
         until: Instant,
     ) -> impl Future<Output = Result<Outcome, CommandError>> + Send {
         async move {
-            let here = self.batcher.flavor_here();
+            let mut here = self.batcher.flavor_here();
             if here == Some(RuntimeFlavor::CurrentThread) {
-                return Ok(self.await);
+                if let Some(outcome) = self.while_here().await {
+                    return Ok(outcome);
+                }
+                here = None;
             }
             let soon = Instant::now() + STUCK_AFTER;
             if here.is_some() && soon < until {
@@ -83,6 +87,16 @@ impl<'a> Waiting<'a> {
                 Err(_) => self.too_late(within),
             }
         }
+    }
+
+    /// `None`: the caller was moved to another runtime, and has to keep its deadline itself.
+    async fn while_here(&mut self) -> Option<Outcome> {
+        poll_fn(|cx| match Pin::new(&mut *self).poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+            Poll::Pending if self.batcher.keeps_deadlines() => Poll::Pending,
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
     }
 
     /// If no batch was taken since the item was queued, withdraws it: it was not sent, and will not
@@ -129,16 +143,35 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// How a caller goes on that has waited by a ticket.
+pub(in crate::backend::redis::link) enum Resumed<'a> {
+    Waits(Ticket),
+    Ended(Answered),
+    /// In a future of its own, in what is left of its time.
+    GoesOn(Begun<'a>),
+}
+
 /// For callers that wait by a ticket alone.
 impl Batcher {
-    /// The outcome of an item, whose ticket is void then; `None`: its caller is woken when there is
-    /// one.
-    pub(in crate::backend::redis::link) fn poll(
-        &self,
-        ticket: &Ticket,
+    /// A later poll. While the caller waits it is woken when there is an outcome.
+    pub(in crate::backend::redis::link) fn resume(
+        self: &Arc<Self>,
+        ticket: Ticket,
         waker: &Waker,
-    ) -> Option<Outcome> {
-        self.waiters().outcomes.poll(SlotId(ticket.slot), waker)
+    ) -> Resumed<'_> {
+        let slot = SlotId(ticket.slot);
+        let outcome = self.waiters().outcomes.poll(slot, waker);
+        match outcome {
+            Some(Outcome::Ended(answered)) => Resumed::Ended(answered),
+            Some(Outcome::Alone) => Resumed::GoesOn(Begun::Alone(None)),
+            None if self.keeps_deadlines() => Resumed::Waits(ticket),
+            None => {
+                // It was moved to another runtime.
+                let mut waiting = Waiting::new(self, ItemId(ticket.item), slot);
+                waiting.is_new = false;
+                Resumed::GoesOn(Begun::Waits(waiting))
+            }
+        }
     }
 
     /// The caller was dropped.

@@ -21,23 +21,23 @@ use crate::policy::commands::{Acquired, Claim};
 use crate::values::error::Reason;
 
 /// Polls without a waker.
-fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+pub(super) fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// A connection through a proxy that keeps back the answers, with two commands in flight that their
 /// callers sent themselves.
-struct Held {
-    server: RedisServer,
-    proxy: Proxy,
-    link: Arc<RedisLink>,
-    batcher: Arc<Batcher>,
+pub(super) struct Held {
+    pub(super) server: RedisServer,
+    pub(super) proxy: Proxy,
+    pub(super) link: Arc<RedisLink>,
+    pub(super) batcher: Arc<Batcher>,
     first: tokio::task::JoinHandle<Result<Item, CommandError>>,
     second: tokio::task::JoinHandle<Result<Item, CommandError>>,
 }
 
 impl Held {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let server = RedisServer::start();
         let proxy = Proxy::start(server.addr());
         let link = Arc::new(link(&proxy.url()).await);
@@ -76,11 +76,11 @@ impl Held {
     }
 
     /// How many scripts were executed.
-    async fn scripts(&self) -> u64 {
+    pub(super) async fn scripts(&self) -> u64 {
         self.server.commandstats("evalsha").await
     }
 
-    async fn is_there(&self, who: &Claim) -> bool {
+    pub(super) async fn is_there(&self, who: &Claim) -> bool {
         self.server.ask(&["EXISTS", &who.key]).await
     }
 }

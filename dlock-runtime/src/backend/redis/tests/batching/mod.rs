@@ -2,6 +2,7 @@
 //! wait, which are withdrawn, and when each is sent.
 
 mod callers;
+mod order;
 
 use std::sync::Arc;
 use std::time::Duration;
