@@ -32,7 +32,8 @@
 //!   against that, and the others wait until that thread goes on.
 //!
 //! Never in this folder: the lock held across an `await`, or a call under it that takes another
-//! lock of ours.
+//! lock of ours. A waker that is replaced, or whose caller goes, is dropped under it: those of tokio
+//! own no caller.
 
 mod command;
 mod flusher;
@@ -279,7 +280,7 @@ impl Batcher {
         self.flavor_here() == Some(RuntimeFlavor::CurrentThread)
     }
 
-    /// The flavor of the connection's runtime, if the caller runs on it.
+    /// The flavor of the connection's runtime, if the caller's thread has entered it.
     fn flavor_here(&self) -> Option<RuntimeFlavor> {
         let runtime = &self.connection.runtime;
         let is_here = Handle::try_current().is_ok_and(|here| here.id() == runtime.id());
@@ -290,7 +291,8 @@ impl Batcher {
         self.connection.runtime.spawn(Flusher::new(self).run());
     }
 
-    /// Sends a full batch at once. The flusher that is pending sends the rest.
+    /// Sends a batch at once, a full one unless another thread has just taken some of it. The
+    /// flusher that is pending sends the rest.
     fn flush_full_batch(self: &Arc<Self>) {
         let mut flusher = Box::pin(Flusher::besides(self).send_batch());
         let mut cx = Context::from_waker(Waker::noop()); // its own task polls it again

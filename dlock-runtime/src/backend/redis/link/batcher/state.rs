@@ -1,7 +1,7 @@
 //! The items that wait at a batcher, and how many are in flight. Pure: no clock, no I/O.
 //!
 //! Invariant: while an item waits, a flusher is pending: one that was started and has not sent its
-//! batch yet. A batch that is taken besides it changes nothing about that.
+//! batch yet. A full batch may be taken besides it.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 const ALONE: usize = 2;
 
 /// With [`Takes::All`]: after a batch of so many items no caller sends by itself, since others of the
-/// same turn follow. With [`Takes::Half`] only after a full batch: until then, what a caller sends at
-/// once is what the server works on while the client prepares the rest.
+/// same turn follow.
 pub(super) const MANY: usize = 4;
 
 /// How much of what waits a batch takes.
@@ -41,7 +40,7 @@ struct Waiting<T> {
 pub(super) struct State<T> {
     most: usize,
     takes: Takes,
-    /// How many items the latest batch had.
+    /// How many items the latest batch had when it was taken; empty ones don't count.
     latest: usize,
     /// Items that were sent, by their callers or in batches, and are not answered yet.
     in_flight: usize,
@@ -82,6 +81,8 @@ impl<T> State<T> {
 
     fn others_follow(&self) -> bool {
         let many = match self.takes {
+            // With fewer, the server works on what a caller sends at once while the client prepares
+            // the rest.
             Takes::Half => self.most,
             Takes::All => MANY,
         };
