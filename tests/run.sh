@@ -50,9 +50,9 @@ trap 'kill $server 2>/dev/null || true; rm -rf "$dir"' EXIT # there may be no se
 trap 'exit 1' HUP INT TERM # dash runs the EXIT trap on a signal only if the signal's own trap exits
 
 # Which test programs run when. No test starts a server on the default port, or needs one there.
-# Cargo runs one program after the other; these mostly wait for time to pass or for a server, so they
-# run beside all others.
-beside="--test bad_input --test cancellation --test conformance --test exclusion --test faults --test hostile --test operations --test runtimes --test wire --test without_scripts"
+# Cargo runs one program after the other; most of those that wait for time to pass or for a server
+# run beside all others, so that both take about as long.
+beside="--test bad_input --test cancellation --test conformance --test exclusion --test faults --test hostile --test operations --test runtimes --test without_scripts"
 several_servers="--test topologies --test quorum --test cluster"
 # They build most of the library once more: to see what does not compile, for the benches, and to
 # print what the attribute writes.
@@ -171,9 +171,9 @@ begin_beside $beside
 # shellcheck disable=SC2086 # words
 tests $others -- --skip known_bad
 tests --doc
+on_each_topology exclusion::redis
 # shellcheck disable=SC2086 # words
 end_beside $beside
-on_each_topology exclusion::redis
 end
 
 if [ "${1-}" = --all ]; then
