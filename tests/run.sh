@@ -84,14 +84,14 @@ tests() {
     cargo test --workspace --no-fail-fast "$@" || failed="$failed
     cargo test --workspace $*"
 }
-# The same in the background; its output follows at the end.
+# Begins a function that runs tests in the background; its output follows at the end.
 begin_beside() {
-    (failed="" && tests "$@" && [ -z "$failed" ]) >"$dir/beside" 2>&1 &
+    (failed="" && "$@" && end) >"$dir/beside" 2>&1 &
     waiting=$!
 }
 end_beside() {
     wait "$waiting" || failed="$failed
-    cargo test --workspace $*"
+    what ran beside the others, as it says above"
     cat "$dir/beside"
 }
 end() {
@@ -119,17 +119,20 @@ on_each_topology() {
 rest() {
     # shellcheck disable=SC2086 # words
     cargo test --workspace --no-run --lib --test conformance $several_servers $built_again
-    # The nodes of a quorum vote only once they are up for two minutes.
-    begin_beside --test conformance quorum -- --ignored
+    begin_beside rest_beside
     # shellcheck disable=SC2086 # words
     tests $several_servers
     on_each_topology redis
-    end_beside --test conformance quorum -- --ignored
+    end_beside
+    end
+}
+rest_beside() {
+    # The nodes of a quorum vote only once they are up for two minutes.
+    tests --test conformance quorum -- --ignored
     # The last two are the long property tests.
     DLOCK_TEST_ALL_CASES=1 tests --lib -- known_bad answer_like_the_pure_machine token_storm
     # shellcheck disable=SC2086 # words
     tests $built_again
-    end
 }
 
 if [ "${1-}" = --rest ]; then
@@ -167,13 +170,12 @@ done
 DLOCK_URL="redis+unix://$dir/redis.sock" "$examples/quickstart"
 
 # shellcheck disable=SC2086 # words
-begin_beside $beside
+begin_beside tests $beside
 # shellcheck disable=SC2086 # words
 tests $others -- --skip known_bad
 tests --doc
 on_each_topology exclusion::redis
-# shellcheck disable=SC2086 # words
-end_beside $beside
+end_beside
 end
 
 if [ "${1-}" = --all ]; then
