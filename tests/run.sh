@@ -5,8 +5,9 @@
 # long property tests (of which the default run has a third), and what compiles most of the library
 # once more: the compile-fail cases, the benches, and the page of what the attribute writes. `--all`
 # runs both, and what takes a night: 200 failovers, 50 reshards, measurements of a quorum, the large
-# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). If redis-server is missing, it installs it where this user may, and otherwise
-# says what to install. The last line says what passed; if it is missing, something failed.
+# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). If redis-server is
+# missing, it installs it where this user may, and otherwise says what to install. The last line says
+# what passed; if it is missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
 

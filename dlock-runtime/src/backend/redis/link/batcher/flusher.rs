@@ -79,6 +79,13 @@ impl Flusher {
         it
     }
 
+    /// Creates one for a batch that was taken.
+    fn of_taken(batcher: &Arc<Batcher>, batch: Vec<Item>) -> Self {
+        let mut it = Self::besides(batcher);
+        (it.batch, it.has_taken) = (batch, true);
+        it
+    }
+
     pub(super) async fn run(self) {
         others_first().await;
         self.send_batch().await;
@@ -126,16 +133,12 @@ impl Flusher {
             let query = command.query_async::<Value>(&mut connection);
             let mut query = pin!(unconstrained(query));
             let put = poll_fn(|cx| Poll::Ready(self.put_on_wire(query.as_mut(), cx)));
-            let (sent, first) = match put.await {
+            let sent = match put.await {
                 Put::Again => continue,
                 Put::Nothing => return Ok(None),
                 Put::Done(sent) => sent?,
             };
-            let answer = match first {
-                Poll::Ready(answer) => self.batcher.connection.answered(known(answer)),
-                Poll::Pending => self.answer(query).await,
-            };
-            return Ok(answer?.map(|reply| (reply, sent)));
+            return self.answer(sent, query).await;
         }
     }
 
@@ -143,15 +146,10 @@ impl Flusher {
     async fn take_and_send(&mut self) -> Result<Option<(Value, Moment)>, CommandError> {
         let mut query = None;
         let put = poll_fn(|cx| Poll::Ready(self.take_and_put(&mut query, cx))).await;
-        let (Some(put), Some(mut query)) = (put, query) else {
+        let (Some(sent), Some(mut query)) = (put.transpose()?, query) else {
             return Ok(None); // nothing waits any more
         };
-        let (sent, first) = put?;
-        let answer = match first {
-            Poll::Ready(answer) => self.batcher.connection.answered(known(answer)),
-            Poll::Pending => self.answer(Pin::new(&mut query)).await,
-        };
-        Ok(answer?.map(|reply| (reply, sent)))
+        self.answer(sent, Pin::new(&mut query)).await
     }
 
     /// `None`: nothing waits any more.
@@ -194,16 +192,7 @@ impl Flusher {
 
     /// Sends a node's commands one right behind the other, each by itself.
     async fn send_each(&mut self) {
-        let one = |item| {
-            Some(Self::send_alone(Self {
-                batcher: self.batcher.clone(),
-                batch: vec![item],
-                departures: self.departures,
-                taken: 0,
-                has_taken: true,
-                is_pending: false,
-            }))
-        };
+        let one = |item| Some(Self::of_taken(&self.batcher, vec![item]).boxed());
         let mut all: Vec<_> = self.batch.drain(..).map(one).collect();
         poll_fn(|cx| {
             for each in &mut all {
@@ -222,8 +211,8 @@ impl Flusher {
         .await;
     }
 
-    fn send_alone(mut self) -> Ended {
-        Box::pin(async move { self.send().await })
+    fn boxed(self) -> Ended {
+        Box::pin(self.send_batch())
     }
 
     /// Removes the items whose callers have gone, and those whose deadline has passed, which are
@@ -249,20 +238,25 @@ impl Flusher {
         move |it| it.slot.is_none() || (!all_stay && it.is_over(waiters))
     }
 
-    /// The script's reply. Each item whose deadline passes is told so at once; after the last one,
-    /// waiting ends.
+    /// The script's reply, and when it was sent. Each item whose deadline passes is told so at once;
+    /// after the last one, waiting ends.
     async fn answer(
         &mut self,
+        (sent, first): Sent<Result<Value, RedisError>>,
         mut query: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
-    ) -> Result<Option<Value>, CommandError> {
+    ) -> Result<Option<(Value, Moment)>, CommandError> {
         let batcher = self.batcher.clone();
         let connection = &batcher.connection;
+        let with_time = |reply: Option<Value>| reply.map(|reply| (reply, sent));
+        if let Poll::Ready(answer) = first {
+            return connection.answered(known(answer)).map(with_time);
+        }
         let untils = self.batch.iter().map(|it| it.until);
         let last = untils.max().unwrap_or_else(Instant::now); // a batch has items
         loop {
             let next = self.next_deadline().unwrap_or(last);
             if let Ok(answer) = timeout_at(next, query.as_mut()).await {
-                return connection.answered(known(answer));
+                return connection.answered(known(answer)).map(with_time);
             }
             self.end_where(
                 |it, _| it.until <= next,
@@ -423,8 +417,6 @@ fn known(answer: Result<Value, RedisError>) -> Result<Option<Value>, RedisError>
 impl Flusher {
     /// Sends one batch at once.
     pub(super) async fn of(batcher: &Arc<Batcher>, batch: Vec<Item>) {
-        let mut it = Self::besides(batcher);
-        (it.batch, it.has_taken) = (batch, true);
-        it.send().await;
+        Self::of_taken(batcher, batch).send_batch().await;
     }
 }

@@ -277,14 +277,14 @@ impl Batcher {
 
     /// Whether the flusher keeps the deadlines of the items that are queued here.
     pub(super) fn keeps_deadlines(&self) -> bool {
-        self.flavor_here() == Some(RuntimeFlavor::CurrentThread)
+        let flavor = self.connection.runtime.runtime_flavor(); // costs less than `is_here`
+        flavor == RuntimeFlavor::CurrentThread && self.is_here()
     }
 
-    /// The flavor of the connection's runtime, if the caller's thread has entered it.
-    fn flavor_here(&self) -> Option<RuntimeFlavor> {
+    /// Whether the caller's thread has entered the connection's runtime.
+    fn is_here(&self) -> bool {
         let runtime = &self.connection.runtime;
-        let is_here = Handle::try_current().is_ok_and(|here| here.id() == runtime.id());
-        is_here.then(|| runtime.runtime_flavor())
+        Handle::try_current().is_ok_and(|here| here.id() == runtime.id())
     }
 
     fn flush(self: &Arc<Self>) {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::RuntimeFlavor;
 use tokio::time::{Instant, timeout_at};
 
 use super::outcomes::SlotId;
@@ -61,15 +60,13 @@ impl<'a> Waiting<'a> {
         until: Instant,
     ) -> impl Future<Output = Result<Outcome, CommandError>> + Send {
         async move {
-            let mut here = self.batcher.flavor_here();
-            if here == Some(RuntimeFlavor::CurrentThread) {
-                if let Some(outcome) = self.while_here().await {
-                    return Ok(outcome);
-                }
-                here = None;
+            if self.batcher.keeps_deadlines()
+                && let Some(outcome) = self.while_here().await
+            {
+                return Ok(outcome);
             }
             let soon = Instant::now() + STUCK_AFTER;
-            if here.is_some() && soon < until {
+            if soon < until && self.batcher.is_here() {
                 match timeout_at(soon, &mut *self).await {
                     Ok(outcome) => return Ok(outcome),
                     // Another flusher sends the item, behind those that came earlier.

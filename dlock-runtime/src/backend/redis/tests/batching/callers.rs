@@ -32,8 +32,8 @@ pub(super) struct Held {
     pub(super) proxy: Proxy,
     pub(super) link: Arc<RedisLink>,
     pub(super) batcher: Arc<Batcher>,
-    first: tokio::task::JoinHandle<Result<Item, CommandError>>,
-    second: tokio::task::JoinHandle<Result<Item, CommandError>>,
+    pub(super) first: tokio::task::JoinHandle<Result<Item, CommandError>>,
+    pub(super) second: tokio::task::JoinHandle<Result<Item, CommandError>>,
 }
 
 impl Held {
@@ -116,31 +116,6 @@ async fn what_comes_while_one_is_under_way_goes_out_together() {
     }
     for sent in [&mut held.first, &mut held.second] {
         assert!(sent.await.unwrap().is_ok());
-    }
-}
-
-/// What has been sent can't be withdrawn: that shows that it was sent, though no flusher has run.
-#[tokio::test]
-async fn the_caller_that_fills_a_batch_sends_it() {
-    let mut held = Held::new().await;
-    let claims: Vec<_> = (0..2 * FEW - 1)
-        .map(|i| claim(&format!("lock:{i}"), "ours"))
-        .collect();
-    let asks = claims.iter().map(|who| take(&held.link, who));
-    let mut asks: Vec<_> = asks
-        .map(|ask| Box::pin(held.batcher.ask(ask, CAP)))
-        .collect();
-    for ask in &mut asks {
-        assert!(poll_once(ask.as_mut()).is_pending());
-    }
-    drop(asks);
-    held.proxy.release_held();
-    for sent in [&mut held.first, &mut held.second] {
-        assert!(sent.await.unwrap().is_ok());
-    }
-    until("its answer has come", CAP, async || held.batcher.is_idle()).await;
-    for (i, who) in claims.iter().enumerate() {
-        assert_eq!(held.is_there(who).await, i < FEW, "{}", who.key);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of several flushers at once, and of callers that go or move while their items are in a
+//! Tests of full batches, of several flushers at once, and of callers that go or move while their items are in a
 //! batch: items leave in order, slots are given back, deadlines are kept.
 
 use std::pin::{Pin, pin};
@@ -52,6 +52,25 @@ async fn epochs(asks: Vec<Ask<'_>>) -> Vec<u64> {
         }
     }
     epochs
+}
+
+/// What has been sent can't be withdrawn: that shows that it was sent, though no flusher has run.
+#[tokio::test]
+async fn the_caller_that_fills_a_batch_sends_it() {
+    let mut held = Held::new().await;
+    let number = 2 * FEW - 1;
+    let mut all = asks(&held.link, &held.batcher, ("", number), CAP);
+    begin(&mut all);
+    drop(all);
+    held.proxy.release_held();
+    for sent in [&mut held.first, &mut held.second] {
+        assert!(sent.await.unwrap().is_ok());
+    }
+    until("its answer has come", CAP, async || held.batcher.is_idle()).await;
+    for i in 0..number {
+        let who = claim(&format!("lock:{i}"), "ours");
+        assert_eq!(held.is_there(&who).await, i < FEW, "{}", who.key);
+    }
 }
 
 /// When it is woken, it polls these for the first time.
