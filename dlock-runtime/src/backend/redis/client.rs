@@ -4,9 +4,9 @@
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
-use tokio::task::JoinHandle;
 
 use super::errors;
+use super::io_task::IoTask;
 use crate::backend::command_error::CommandError;
 use crate::values::config::{Credentials, Login, Stream};
 use crate::values::error::Reason;
@@ -28,7 +28,7 @@ pub(super) async fn log_in(
     credentials: &Credentials,
     protocol: ProtocolVersion,
     config: AsyncConnectionConfig,
-) -> Result<(MultiplexedConnection, AbortOnDrop), CommandError> {
+) -> Result<(MultiplexedConnection, IoTask), CommandError> {
     let mut who = RedisConnectionInfo::default()
         .set_db(database)
         .set_protocol(protocol)
@@ -43,22 +43,5 @@ pub(super) async fn log_in(
     let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
         .await
         .map_err(|error| errors::handshake_error(&error))?;
-    Ok((connection, AbortOnDrop(Some(tokio::spawn(driver)))))
-}
-
-/// Aborts a connection's I/O task.
-pub(super) struct AbortOnDrop(Option<JoinHandle<()>>);
-
-impl AbortOnDrop {
-    pub(super) fn defuse(mut self) -> Option<JoinHandle<()>> {
-        self.0.take()
-    }
-}
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        if let Some(driver) = &self.0 {
-            driver.abort();
-        }
-    }
+    Ok((connection, IoTask::spawn(driver)))
 }

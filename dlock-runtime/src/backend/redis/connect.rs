@@ -199,7 +199,7 @@ async fn shake_hands(
         });
     }
     let database = plan.address.database;
-    let (connection, abort_on_failure) =
+    let (connection, io_task) =
         client::log_in(stream, database, credentials, protocol, config).await?;
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
@@ -260,7 +260,6 @@ async fn shake_hands(
         }
         Some(Err(error)) => return Err(error),
     };
-    let driver = abort_on_failure.defuse();
     let hello = Hello {
         time,
         push_receiver,
@@ -271,7 +270,7 @@ async fn shake_hands(
         generation: destination.generation,
         node,
     };
-    let link = RedisLink::new(connection, driver, plan, hello);
+    let link = RedisLink::new(connection, io_task, plan, hello);
     if let Some(generation) = destination.generation {
         let connection: Arc<dyn Outdated> = link.connection.clone();
         plan.target.attach(&connection, generation);

@@ -2,7 +2,7 @@
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
 //! their settings and `connect` makes one by `client`, over a stream of `dial`: a `socket`, or `tls`
-//! on it. `server_info` is what it asks the server first. `target` is the server that they go to,
+//! on it. Its `io_task` reads and writes. `server_info` is what it asks the server first. `target` is the server that they go to,
 //! which `sentinel` may name, `redirects` what a node of a cluster says of others. `link` speaks the
 //! protocol over it and batches commands, `calls` chooses the script and the arguments of an
 //! operation, `write` sends guarded writes, `check` asks for the server's settings. `push` receives
@@ -24,6 +24,7 @@ mod dial;
 mod epochs;
 mod errors;
 mod grant_key;
+mod io_task;
 mod link;
 mod membership;
 mod names;

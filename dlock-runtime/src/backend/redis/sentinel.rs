@@ -17,8 +17,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::client::{self, AbortOnDrop};
+use super::client;
 use super::dial::dial;
+use super::io_task::IoTask;
 use super::plan::Plan;
 use super::{errors, reply};
 use crate::backend::command_error::{self, CommandError};
@@ -117,7 +118,7 @@ async fn ask(
     within: Duration,
 ) -> Result<Answer, CommandError> {
     let asking = AsyncConnectionConfig::new();
-    let (mut connection, _driver) = connect(address, sentinels, host, within, asking).await?;
+    let (mut connection, _io_task) = connect(address, sentinels, host, within, asking).await?;
     let mut question = redis::cmd("SENTINEL");
     question
         .arg("GET-MASTER-ADDR-BY-NAME")
@@ -163,7 +164,7 @@ async fn connect(
     host: &Host,
     within: Duration,
     config: AsyncConnectionConfig,
-) -> Result<(MultiplexedConnection, AbortOnDrop), CommandError> {
+) -> Result<(MultiplexedConnection, IoTask), CommandError> {
     let (reading, writing) = tokio::io::split(dial(address, host, within).await?);
     let stream = Box::new(tokio::io::join(reading.take(MOST_SAID), writing));
     client::log_in(stream, 0, &sentinels.login, ProtocolVersion::RESP3, config).await
@@ -273,16 +274,16 @@ async fn listen_once(
     });
     let within = plan.connect_timeout;
     let subscribed = async {
-        let (mut connection, driver) =
+        let (mut connection, io_task) =
             connect(&plan.address, sentinels, host, within, config).await?;
         let subscribed = connection.subscribe("+switch-master").await;
         subscribed.map_err(|error| errors::handshake_error(&error))?;
-        Ok::<_, CommandError>((connection, driver))
+        Ok::<_, CommandError>((connection, io_task))
     };
     let Ok(subscribed) = tokio::time::timeout(within, subscribed).await else {
         return Ok(());
     };
-    let (mut connection, _driver) = subscribed?;
+    let (mut connection, _io_task) = subscribed?;
     plan.target.may_have_moved.notify_one(); // what it said meanwhile was lost
     let ended = hear(&mut connection, &ended, within).await;
     plan.target.may_have_moved.notify_one(); // whether the others are still a majority

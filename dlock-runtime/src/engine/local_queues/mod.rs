@@ -54,8 +54,8 @@ pub(super) struct Joined {
     /// Set if this waiter has to start a leader in a task of its own.
     pub(super) leader_epoch: Option<LeaderEpoch>,
     /// The first acquire, if another waiter sends it from its own poll: that waiter may not be
-    /// polled while this one waits, so it has to be spawned.
-    pub(super) first_acquire: Option<Arc<dyn FirstAttempt>>,
+    /// polled while this one waits, so it has to be spawned. With that waiter's waker.
+    pub(super) first_acquire: Option<(Arc<dyn FirstAttempt>, Option<Waker>)>,
 }
 
 /// A lock that was taken.
@@ -140,7 +140,10 @@ impl LocalQueues {
             queue_state.queue.leave(waiter_id);
             queue_state.sent_away.insert(waiter_id, error);
         }
-        let first_acquire = queue_state.first_acquire.clone();
+        let first_acquire = queue_state.first_acquire.clone().map(|acquire| {
+            let sender = queue_state.queue.waiters().next();
+            (acquire, sender.map(|it| it.waker.clone()))
+        });
         let mut leader_epoch = queue_state.become_leader(now);
         if let Some(epoch) = leader_epoch
             && queue_state.acquires_for_one(now)

@@ -25,8 +25,9 @@ use crate::values::token::Token;
 /// The first acquire of a queue, which the first waiter sends until another one joins.
 pub(in crate::engine) trait FirstAttempt: fmt::Debug + Send + Sync {
     /// Moves it to a task of its own, so that a waiter that is not polled delays nobody. If it is
-    /// being polled, that happens afterwards.
-    fn spawn(&self);
+    /// being polled, that happens afterwards. `joined_with`: the waker with which the waiter joined
+    /// the queue that sends it, if that has not gone.
+    fn spawn(&self, joined_with: Option<Waker>);
 }
 
 #[derive(Debug, Default)]

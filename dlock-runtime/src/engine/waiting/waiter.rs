@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::first_acquire::FirstAcquire;
-use super::leader::Leader;
+use super::leader::{Asked, Leader};
 use crate::engine::core::Core;
 use crate::engine::local_queues::{FirstAttempt as _, Joined, PollResult, Taken};
 use crate::engine::spec::AcquireSpec;
@@ -57,10 +57,10 @@ impl<'a> Waiter<'a> {
                 own.insert(acquire).clone()
             });
         if let Some(leader_epoch) = leader_epoch {
-            leader(leader_epoch).go_on(runtime);
+            leader(leader_epoch).go_on(None, runtime);
         }
-        if let Some(acquire) = first_acquire {
-            acquire.spawn();
+        if let Some((acquire, joined_with)) = first_acquire {
+            acquire.spawn(joined_with);
         }
         Self {
             core,
@@ -81,17 +81,17 @@ impl<'a> Waiter<'a> {
         cx: &mut Context<'_>,
         now: Moment,
     ) -> Poll<Result<Option<Taken>, LockError>> {
-        let mut leader = None;
+        let mut asked = None;
         let has_just_joined = std::mem::take(&mut self.has_just_joined);
         if let Some(acquire) = &self.own {
-            match acquire.poll(cx) {
-                Poll::Ready(has_done) => (self.own, leader) = (None, has_done),
+            match acquire.poll(cx, has_just_joined) {
+                Poll::Ready(has_done) => (self.own, asked) = (None, has_done),
                 // The queue knows its waker, and wakes it if anything changes.
                 Poll::Pending if has_just_joined => return Poll::Pending,
                 Poll::Pending => {}
             }
         }
-        self.check(cx, now, leader)
+        self.check(cx, now, asked)
     }
 
     /// Whether it sends the first acquire itself. It is woken if that moves to a task of its own;
@@ -113,15 +113,20 @@ impl<'a> Waiter<'a> {
         observe::slow_acquire(key.as_str(), function, waited, holder.flatten().as_deref());
     }
 
-    /// `leader`: it has sent the first acquire, and been answered.
+    /// `asked`: the leader that has sent the first acquire, and been answered.
     fn check(
         &mut self,
         cx: &mut Context<'_>,
         now: Moment,
-        mut leader: Option<Leader>,
+        asked: Option<Asked>,
     ) -> Poll<Result<Option<Taken>, LockError>> {
         let core = self.core;
-        let answered = leader.as_mut().map(Leader::answered);
+        let (leader, answered) = asked
+            .map(|(mut leader, granted)| {
+                let answered = leader.answered(granted);
+                (leader, answered)
+            })
+            .unzip();
         let (poll_result, side_effects) =
             (core.local_queues()).check(self.spec, self.id, now, cx.waker(), answered);
         for unowned in side_effects.unowned {
@@ -129,7 +134,7 @@ impl<'a> Waiter<'a> {
         }
         match leader {
             Some(leader) if side_effects.is_dismissed => leader.dismiss(),
-            Some(leader) => leader.go_on(self.runtime),
+            Some(leader) => leader.go_on(None, self.runtime),
             None => {}
         }
         match poll_result {
@@ -137,7 +142,7 @@ impl<'a> Waiter<'a> {
             PollResult::Lead(leader_epoch) => {
                 let here = Handle::try_current();
                 let here = here.as_ref().unwrap_or(self.runtime);
-                Leader::new(core.clone(), self.spec.clone(), leader_epoch).go_on(here);
+                Leader::new(core.clone(), self.spec.clone(), leader_epoch).go_on(None, here);
                 Poll::Pending
             }
             PollResult::Yours(taken) => {
@@ -174,7 +179,7 @@ impl Drop for Waiter<'_> {
         // Waiters that came meanwhile inherit the acquire that is on its way.
         if let Some(acquire) = self.own.take() {
             if self.core.local_queues().is_waited_at(queue_key) {
-                acquire.spawn();
+                acquire.spawn(None);
             } else {
                 acquire.give_up();
             }

@@ -251,7 +251,7 @@ async fn exchange(
     let protocol = ProtocolVersion::RESP2; // nothing here needs the other
     let (reading, writing) = tokio::io::split(stream);
     let stream = Box::new(tokio::io::join(reading.take(MOST_SAID), writing));
-    let (mut connection, _driver) =
+    let (mut connection, _io_task) =
         client::log_in(stream, 0, credentials, protocol, config).await?;
     let mut both = redis::pipe();
     both.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");

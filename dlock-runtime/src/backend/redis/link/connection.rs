@@ -10,7 +10,6 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, ToRedisArgs, Value};
 use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 
 use super::keep_alive::KeepAlive;
 use crate::backend::clock::Clock;
@@ -18,6 +17,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::Call;
 use crate::backend::redis::errors;
 use crate::backend::redis::grant_key::GrantKey;
+use crate::backend::redis::io_task::IoTask;
 use crate::backend::redis::membership::Membership;
 use crate::backend::redis::names::{LockKeys, Names};
 use crate::backend::redis::native::{Deletes, Native};
@@ -49,7 +49,7 @@ pub(in crate::backend::redis) struct ServerId {
 pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) multiplexed: MultiplexedConnection,
     pub(in crate::backend::redis) runtime: Handle,
-    driver: Option<AbortHandle>,
+    pub(super) io_task: IoTask,
     pub(in crate::backend::redis) clock: Clock,
     pub(in crate::backend::redis) command_timeout: Duration,
     broken: AtomicBool,
@@ -75,7 +75,7 @@ pub(in crate::backend::redis) struct Connection {
 impl Connection {
     pub(super) fn new(
         multiplexed: MultiplexedConnection,
-        driver: Option<AbortHandle>,
+        io_task: IoTask,
         plan: &Plan,
         time: u64,
         push_receiver: Arc<PushReceiver>,
@@ -86,7 +86,7 @@ impl Connection {
         Self {
             multiplexed,
             runtime: Handle::current(),
-            driver,
+            io_task,
             clock: plan.clock,
             command_timeout: plan.command_timeout,
             broken: AtomicBool::new(false),
@@ -112,9 +112,7 @@ impl Connection {
     }
 
     pub(in crate::backend::redis) fn is_usable(&self) -> bool {
-        !self.broken.load(Ordering::Acquire)
-            && !self.is_outdated()
-            && !self.driver.as_ref().is_some_and(AbortHandle::is_finished)
+        !self.broken.load(Ordering::Acquire) && !self.is_outdated() && !self.io_task.is_finished()
     }
 
     /// Whether the master has moved since this connection was made.
@@ -403,9 +401,7 @@ impl Connection {
     /// Closes the connection, even if others still hold a handle to it.
     pub(in crate::backend::redis) fn hang_up(&self) {
         self.keep_alive.end();
-        if let Some(driver) = &self.driver {
-            driver.abort();
-        }
+        self.io_task.abort();
     }
 }
 

@@ -24,12 +24,12 @@ mod renewals;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use tokio::task::JoinHandle;
 
 use self::batcher::{Batcher, MOST};
 use self::connection::{Connection, ServerId};
 use self::groups::Groups;
 use self::heartbeats::Pace;
+use super::io_task::IoTask;
 use super::membership::Membership;
 use super::native::Native;
 use super::plan::Plan;
@@ -72,11 +72,10 @@ pub(super) struct RedisLink {
 impl RedisLink {
     pub(super) fn new(
         connection: MultiplexedConnection,
-        driver: Option<JoinHandle<()>>,
+        io_task: IoTask,
         plan: &Plan,
         hello: Hello,
     ) -> Self {
-        let driver = driver.map(|it| it.abort_handle());
         let Hello {
             time,
             push_receiver,
@@ -89,7 +88,7 @@ impl RedisLink {
         } = hello;
         let connection = Connection::new(
             connection,
-            driver,
+            io_task,
             plan,
             time,
             push_receiver,

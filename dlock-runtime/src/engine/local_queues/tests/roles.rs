@@ -34,7 +34,7 @@ impl Wake for Woken {
 pub(super) struct First;
 
 impl FirstAttempt for First {
-    fn spawn(&self) {}
+    fn spawn(&self, _: Option<Waker>) {}
 }
 
 /// A waiter, as `Waiter` is one.

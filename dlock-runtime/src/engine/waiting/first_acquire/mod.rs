@@ -13,12 +13,12 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 
-use super::leader::Leader;
+use super::leader::{Asked, Leader};
 use crate::engine::local_queues::FirstAttempt;
 use crate::engine::locked_future::boxed;
 use crate::values::moment::Moment;
 
-type Acquire = Pin<Box<dyn Future<Output = Leader> + Send>>;
+type Acquire = Pin<Box<dyn Future<Output = Asked> + Send>>;
 
 pub(super) struct FirstAcquire {
     slot: Mutex<Slot>,
@@ -27,7 +27,7 @@ pub(super) struct FirstAcquire {
 }
 
 enum Slot {
-    /// With the waker of its last poll.
+    /// With the waker of its last poll; `None`: the one that the waiter joined the queue with.
     Rests(Acquire, Option<Waker>),
     /// Or has ended while it was polled.
     IsPolled,
@@ -47,16 +47,19 @@ impl FirstAcquire {
     }
 
     /// Polled by the first waiter. `Ready(None)`: it has moved to a task of its own.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Leader>> {
+    /// `has_just_joined`: with the waker that the waiter joined the queue with.
+    pub(super) fn poll(&self, cx: &mut Context<'_>, has_just_joined: bool) -> Poll<Option<Asked>> {
         let Slot::Rests(mut acquire, waker) = self.replace(Slot::IsPolled) else {
             *self.slot() = Slot::Gone;
             return Poll::Ready(None);
         };
-        if let Poll::Ready(leader) = acquire.as_mut().poll(cx) {
-            return Poll::Ready(Some(leader));
+        if let Poll::Ready(asked) = acquire.as_mut().poll(cx) {
+            return Poll::Ready(Some(asked));
         }
-        let known = waker.filter(|it| it.will_wake(cx.waker()));
-        let waker = known.unwrap_or_else(|| cx.waker().clone());
+        let waker = (!has_just_joined).then(|| {
+            let known = waker.filter(|it| it.will_wake(cx.waker()));
+            known.unwrap_or_else(|| cx.waker().clone())
+        });
         let mut slot = self.slot();
         if let Slot::Moves = *slot {
             *slot = Slot::Gone;
@@ -64,7 +67,7 @@ impl FirstAcquire {
             self.run_alone(acquire);
             return Poll::Ready(None);
         }
-        *slot = Slot::Rests(acquire, Some(waker));
+        *slot = Slot::Rests(acquire, waker);
         Poll::Pending
     }
 
@@ -76,8 +79,10 @@ impl FirstAcquire {
     /// Leaves the acquire, and the leader that follows it, to a task.
     fn run_alone(&self, acquire: Acquire) {
         let runtime = self.runtime.clone();
-        self.runtime
-            .spawn(async move { acquire.await.go_on(&runtime) });
+        self.runtime.spawn(async move {
+            let (leader, granted) = acquire.await;
+            leader.go_on(granted, &runtime);
+        });
     }
 
     fn replace(&self, slot: Slot) -> Slot {
@@ -91,13 +96,13 @@ impl FirstAcquire {
 
 impl FirstAttempt for FirstAcquire {
     /// Wakes the waiter, which kept no timer until now.
-    fn spawn(&self) {
+    fn spawn(&self, joined_with: Option<Waker>) {
         let mut slot = self.slot();
         match std::mem::replace(&mut *slot, Slot::Gone) {
             Slot::Rests(acquire, waker) => {
                 drop(slot);
                 self.run_alone(acquire);
-                waker.into_iter().for_each(Waker::wake);
+                waker.or(joined_with).into_iter().for_each(Waker::wake);
             }
             Slot::IsPolled | Slot::Moves => *slot = Slot::Moves,
             Slot::Gone => {}

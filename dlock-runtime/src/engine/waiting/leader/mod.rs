@@ -45,13 +45,14 @@ pub(super) struct Leader {
     /// The request of the waiter that made it leader; it says which queue is led.
     spec: Arc<AcquireSpec>,
     epoch: LeaderEpoch,
-    /// The first acquire's grant, until the waiter that sent it reads it.
-    granted: Option<(Token, Grant)>,
     /// The queue knows that this leader ends, so its drop tells nobody.
     dismissed: bool,
     /// Made when they are first needed: most locks are free.
     retries: Option<Box<Retries>>,
 }
+
+/// A leader whose first acquire has ended, and what that was granted.
+pub(super) type Asked = (Leader, Option<(Token, Grant)>);
 
 impl Leader {
     /// Only for the caller that was given this leader epoch.
@@ -60,22 +61,22 @@ impl Leader {
             core,
             spec,
             epoch: leader_epoch,
-            granted: None,
             dismissed: false,
             retries: None,
         }
     }
 
-    /// Sends the first acquire, for the waiter that made it leader. [`answered`](Self::answered)
-    /// reads its grant.
+    /// Sends the first acquire, for the waiter that made it leader; returns what was granted. It
+    /// has to reach the queue in the poll that returns it: by [`answered`](Self::answered) or
+    /// [`go_on`](Self::go_on).
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` holds its arguments twice, and every lock boxes this future"
     )]
-    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = Self> + Send {
+    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = Asked> + Send {
         async move {
-            self.granted = self.acquire(None, now).await;
-            self
+            let granted = self.acquire(None, now).await;
+            (self, granted)
         }
     }
 
@@ -97,8 +98,7 @@ impl Leader {
     }
 
     /// What the waiter reads that has sent the first acquire.
-    pub(super) fn answered(&mut self) -> Answered {
-        let granted = self.granted.take();
+    pub(super) fn answered(&mut self, granted: Option<(Token, Grant)>) -> Answered {
         if granted.is_some() {
             self.succeeded();
         }
@@ -113,10 +113,10 @@ impl Leader {
         self.dismissed = true;
     }
 
-    /// Goes on in a task of its own while anybody waits.
-    pub(super) fn go_on(mut self, runtime: &Handle) {
-        if let Some((token, grant)) = self.granted.take() {
-            self.granted_to_leader(token, grant); // no waiter has read it
+    /// Goes on in a task of its own while anybody waits. `granted`: what no waiter has read.
+    pub(super) fn go_on(mut self, granted: Option<(Token, Grant)>, runtime: &Handle) {
+        if let Some((token, grant)) = granted {
+            self.granted_to_leader(token, grant);
         }
         let local_queues = self.core.local_queues();
         let rests = local_queues.at(self.queue_key(), |it| it.queue_state.rests(self.epoch));
@@ -326,18 +326,13 @@ fn answers_at(attempt: &Attempt, link: &dyn Link) -> bool {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        if (self.dismissed && self.granted.is_none()) || self.core.is_inherited() {
+        if self.dismissed || self.core.is_inherited() {
             return;
         }
-        if let Some((token, grant)) = self.granted.take() {
-            self.granted_to_leader(token, grant);
-        }
-        if !self.dismissed {
-            let leader_epoch = self.epoch;
-            self.core.local_queues().at(self.queue_key(), |it| {
-                it.queue_state.leader_gone(leader_epoch);
-            });
-        }
+        let leader_epoch = self.epoch;
+        self.core.local_queues().at(self.queue_key(), |it| {
+            it.queue_state.leader_gone(leader_epoch);
+        });
     }
 }
 

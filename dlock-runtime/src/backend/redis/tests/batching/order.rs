@@ -1,12 +1,14 @@
 //! Tests of full batches, of several flushers at once, and of callers that go or move while their items are in a
 //! batch: items leave in order, slots are given back, deadlines are kept.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dlock_harness::until;
+use dlock_harness::{RedisServer, until};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::coop::consume_budget;
 
@@ -71,6 +73,30 @@ async fn the_caller_that_fills_a_batch_sends_it() {
         let who = claim(&format!("lock:{i}"), "ours");
         assert_eq!(held.is_there(&who).await, i < FEW, "{}", who.key);
     }
+}
+
+/// Whether this key is at the server, asked without tokio.
+fn is_there_now(server: &RedisServer, key: &str) -> bool {
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    write!(stream, "EXISTS {key}\r\n").unwrap();
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).unwrap();
+    &answer == b":1\r\n"
+}
+
+/// No other task of this runtime runs meanwhile, the one that reads and writes included.
+#[tokio::test]
+async fn a_full_batch_leaves_before_the_tasks_that_are_ready() {
+    let held = Held::new().await;
+    let mut all = asks(&held.link, &held.batcher, ("", 2 * FEW - 1), CAP);
+    let cap = Instant::now() + CAP;
+    begin(&mut all);
+    while !is_there_now(&held.server, "lock:0") {
+        assert!(Instant::now() < cap, "it waits for the other tasks");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    held.proxy.release_held();
+    assert_eq!(epochs(all).await.len(), 2 * FEW - 1);
 }
 
 /// When it is woken, it polls these for the first time.
