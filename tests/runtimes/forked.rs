@@ -60,7 +60,7 @@ fn senders(lines: &[String]) -> BTreeSet<&str> {
     lines.iter().filter_map(|line| sender(line)).collect()
 }
 
-/// The addresses of connections that were made here, which sentinels' were before.
+/// The addresses of connections that began in these lines; those of sentinels began before.
 fn connected(lines: &[String]) -> BTreeSet<&str> {
     let hello = lines.iter().filter(|line| line.contains("\"HELLO\""));
     hello.filter_map(|line| sender(line)).collect()

@@ -1,7 +1,7 @@
 //! Receives the pushes of one connection: grants to this connection's waiters, and a node's hints
 //! that a lock is free.
 //!
-//! The client library calls it from the task that reads the connection's socket. Anyone who may
+//! The client library calls it from whoever reads the connection's socket (`io_task`). Anyone who may
 //! `PUBLISH` can write anything here. A node grants nothing by a message, and only a node gives
 //! hints that a lock is free; whatever else comes is ignored. If the fleet has a secret, a grant is
 //! believed only with the right MAC; without a secret, if its numbers are plausible. Any other

@@ -3,7 +3,7 @@
 //! A forked child shares its parent's socket: a byte that the child sent would land in the middle
 //! of a command of the parent's, an answer that it read would be missing there, so that the next
 //! one is taken for it, and a shutdown would end the connection of both. So in a child every call
-//! fails, and dropping the socket leaves it open: the system closes the child's descriptor, which
+//! that would move bytes fails, and dropping the socket leaves it open: the system closes the child's descriptor, which
 //! the parent does not notice.
 
 use std::io::{self, IoSlice};
@@ -22,7 +22,7 @@ pub(super) struct Socket<S> {
     stream: Option<S>,
 }
 
-/// What a socket carries its bytes by.
+/// A stream below a socket: of the system, or one that the program opened.
 pub(super) trait Carrier: AsyncRead + AsyncWrite + Unpin {
     /// Ready when a read may take bytes.
     fn poll_readable(&self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -76,17 +76,17 @@ impl<S: Carrier> Socket<S> {
         }
     }
 
-    /// The stream, for a call that may move bytes; an error in a forked child.
-    fn ours(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
+    /// The stream, for a call that may move bytes; an error in a child of any sort, which the system
+    /// is asked for.
+    fn for_bytes(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
         if self.home.is_elsewhere_by_system() {
             return Err(of_the_parent());
         }
         self.stream()
     }
 
-    /// The same, for a call that moves none: without a system call, which costs as much as a
-    /// tenth of a write.
-    fn still_ours(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
+    /// The same, for a call that moves none: an error in a child of `fork()`, without a system call.
+    fn for_questions(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
         if self.home.is_elsewhere() {
             return Err(of_the_parent());
         }
@@ -112,8 +112,8 @@ impl<S: Carrier> AsyncRead for Socket<S> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // Mostly there is nothing to read.
-        ready!(self.as_mut().still_ours()?.poll_readable(cx))?;
-        match self.ours() {
+        ready!(self.as_mut().for_questions()?.poll_readable(cx))?;
+        match self.for_bytes() {
             Ok(stream) => stream.poll_read(cx, into),
             Err(error) => Poll::Ready(Err(error)),
         }
@@ -126,7 +126,7 @@ impl<S: Carrier> AsyncWrite for Socket<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.ours() {
+        match self.for_bytes() {
             Ok(stream) => stream.poll_write(cx, bytes),
             Err(error) => Poll::Ready(Err(error)),
         }
@@ -137,7 +137,7 @@ impl<S: Carrier> AsyncWrite for Socket<S> {
         cx: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.ours() {
+        match self.for_bytes() {
             Ok(stream) => stream.poll_write_vectored(cx, bytes),
             Err(error) => Poll::Ready(Err(error)),
         }
@@ -150,17 +150,17 @@ impl<S: Carrier> AsyncWrite for Socket<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.as_mut().still_ours()?.has_buffer() {
+        if !self.as_mut().for_questions()?.has_buffer() {
             return Poll::Ready(Ok(()));
         }
-        match self.ours() {
+        match self.for_bytes() {
             Ok(stream) => stream.poll_flush(cx),
             Err(error) => Poll::Ready(Err(error)),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.ours() {
+        match self.for_bytes() {
             Ok(stream) => stream.poll_shutdown(cx),
             Err(error) => Poll::Ready(Err(error)),
         }

@@ -1,7 +1,7 @@
 //! What all handles of one pool share: the server, the settings, the local queues and the watchdog.
 //!
 //! All other modules of the engine take a `&Core`; the public face above it is `pool`. A new kind
-//! of server is created in [`Core::connect`].
+//! of server is created in `backend_of`.
 //!
 //! Never in this folder: a decision about a lock.
 

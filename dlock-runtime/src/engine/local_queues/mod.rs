@@ -53,8 +53,8 @@ pub(super) struct Joined {
     pub(super) waiter_id: WaiterId,
     /// Set if this waiter has to start a leader in a task of its own.
     pub(super) leader_epoch: Option<LeaderEpoch>,
-    /// The first acquire, if another waiter sends it from its own poll: that waiter may not be
-    /// polled while this one waits, so it has to be spawned. With that waiter's waker.
+    /// The first acquire, if another waiter has sent it from its own poll until now: that waiter may
+    /// not be polled while this one waits, so it has to be spawned. With that waiter's waker.
     pub(super) first_acquire: Option<(Arc<dyn FirstAttempt>, Option<Waker>)>,
 }
 
@@ -140,7 +140,7 @@ impl LocalQueues {
             queue_state.queue.leave(waiter_id);
             queue_state.sent_away.insert(waiter_id, error);
         }
-        let first_acquire = queue_state.first_acquire.clone().map(|acquire| {
+        let first_acquire = queue_state.first_acquire.take().map(|acquire| {
             let sender = queue_state.queue.waiters().next();
             (acquire, sender.map(|it| it.waker.clone()))
         });

@@ -25,9 +25,9 @@ use crate::values::token::Token;
 /// The first acquire of a queue, which the first waiter sends until another one joins.
 pub(in crate::engine) trait FirstAttempt: fmt::Debug + Send + Sync {
     /// Moves it to a task of its own, so that a waiter that is not polled delays nobody. If it is
-    /// being polled, that happens afterwards. `joined_with`: the waker with which the waiter joined
-    /// the queue that sends it, if that has not gone.
-    fn spawn(&self, joined_with: Option<Waker>);
+    /// being polled, that happens afterwards. `sender`: the waker that the queue has for the waiter
+    /// that sends it.
+    fn spawn(&self, sender: Option<Waker>);
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub(in crate::engine) struct QueueState {
     /// The current leader, and when it last showed a sign of life.
     pub(in crate::engine) leader: LeaderEpoch,
     leader_seen: Option<Moment>,
-    /// The first acquire, while the first waiter sends it.
+    /// The first acquire, while the first waiter sends it and is the only one.
     pub(in crate::engine) first_acquire: Option<Arc<dyn FirstAttempt>>,
     /// The value of the last acquire, if the queue is not shared: `QueueTable` finds the queue by
     /// it.

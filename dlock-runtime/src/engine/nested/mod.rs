@@ -3,6 +3,8 @@
 //! A call that waits for its own lock would never end, so a nested call either joins the lock that
 //! its scope holds, without a command to the server, or fails at once. Only what a body polls is
 //! nested: spawned tasks and siblings under `join!` wait like any other caller.
+//!
+//! Never in this folder: a command to the server.
 
 use std::sync::Arc;
 

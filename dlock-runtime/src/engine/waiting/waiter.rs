@@ -59,8 +59,8 @@ impl<'a> Waiter<'a> {
         if let Some(leader_epoch) = leader_epoch {
             leader(leader_epoch).go_on(None, runtime);
         }
-        if let Some((acquire, joined_with)) = first_acquire {
-            acquire.spawn(joined_with);
+        if let Some((acquire, sender)) = first_acquire {
+            acquire.spawn(sender);
         }
         Self {
             core,

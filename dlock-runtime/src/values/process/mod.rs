@@ -3,6 +3,8 @@
 //! A forked child has one thread, and any inherited mutex may have been locked by another thread,
 //! for ever. Invariants: whether a value is inherited is checked before any lock is taken; a
 //! per-process value is found by the process id.
+//!
+//! Never in this folder: a lock of a mutex that this process may have inherited.
 
 use std::process;
 use std::sync::OnceLock;

@@ -1,19 +1,25 @@
 //! The task that reads and writes for one connection of the client library.
 //!
-//! A command waits in the library's pipe until this task runs, behind all tasks that were ready
-//! before. Where the server should begin at once, a caller in the task's own runtime does the
-//! task's work itself. Invariant: once the task is gone, so are the stream and what waited for
-//! answers, whoever still holds an `IoTask`.
+//! What the library has to send waits until this task runs, behind all tasks that were ready
+//! before. Where the server should begin with it sooner, a caller in the same runtime polls the
+//! library's I/O in place of the task ([`IoTask::run_now`]). Invariant: when the task has ended, or
+//! its runtime has, the stream is closed, and nobody waits for an answer any more.
+//!
+//! Never in this folder: a poll that waits for the lock, which another thread may hold while it
+//! reads.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 
-use tokio::task::{AbortHandle, unconstrained};
+use tokio::task::AbortHandle;
 
 use crate::values::process::Home;
 
+/// The library's I/O: ends with the connection.
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Dropping it ends the connection.
@@ -25,12 +31,14 @@ pub(super) struct IoTask {
 struct Shared {
     home: Home,
     state: Mutex<State>,
+    /// A caller has seen the driver end; the task ends when it next runs.
+    has_ended: AtomicBool,
 }
 
 struct State {
     /// `None`: it has ended.
     driver: Option<Driver>,
-    /// The task's; `None` until it has run.
+    /// Wakes the task, for callers who poll in its place; `None` until it has run.
     waker: Option<Waker>,
 }
 
@@ -44,35 +52,45 @@ impl IoTask {
         let shared = Arc::new(Shared {
             home: Home::here(),
             state: Mutex::new(state),
+            has_ended: AtomicBool::new(false),
         });
         let task = tokio::spawn(Task(shared.clone())).abort_handle();
         Self { shared, task }
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        self.task.is_finished()
+        self.shared.has_ended.load(Ordering::Acquire) || self.task.is_finished()
     }
 
     pub(super) fn abort(&self) {
         self.task.abort();
     }
 
-    /// Writes what is in the pipe and reads what has arrived, unless the task is doing so, and on
-    /// behalf of the task: it is woken when there is more to do. Only in the task's own runtime.
+    /// Polls the driver once, with the task's waker: it writes what is to be sent and reads what has
+    /// arrived. Does nothing if the task, or another caller, is polling it. Only for callers in the
+    /// task's runtime, whose sockets these are. It has what is left of the caller's cooperative
+    /// budget, so that a flood of messages ends the poll.
     pub(super) fn run_now(&self) {
         let Ok(mut state) = self.shared.state.try_lock() else {
             return;
         };
-        let State { driver, waker } = &mut *state;
-        let (Some(open), Some(waker)) = (&mut *driver, waker) else {
+        let Some(waker) = state.waker.clone() else {
             return;
         };
-        // Unconstrained: it must not use up the budget of the caller's task.
-        let driven = Pin::new(&mut unconstrained(open)).poll(&mut Context::from_waker(waker));
-        if driven.is_ready() {
-            *driver = None;
-            waker.wake_by_ref();
+        let Some(driver) = &mut state.driver else {
+            return;
+        };
+        let mut cx = Context::from_waker(&waker);
+        // A panic ends the connection, as it would in the task; the caller goes on.
+        let polled = catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(&mut cx)));
+        if let Ok(Poll::Pending) = polled {
+            return;
         }
+        let ended = state.driver.take();
+        drop(state);
+        self.shared.has_ended.store(true, Ordering::Release);
+        drop(ended); // not under the lock
+        waker.wake();
     }
 }
 
@@ -88,13 +106,6 @@ impl fmt::Debug for IoTask {
     }
 }
 
-impl Shared {
-    /// Not in a forked child, where it may be locked for ever.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 struct Task(Arc<Shared>);
 
 impl Future for Task {
@@ -102,9 +113,17 @@ impl Future for Task {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.0.home.is_elsewhere() {
-            return Poll::Ready(());
+            return Poll::Ready(()); // a forked child, where it may be locked for ever
         }
-        let mut state = self.0.lock();
+        let mut state = match self.0.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // Another thread polls in its place: once more behind the tasks that are ready.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        };
         match &mut state.waker {
             Some(known) => known.clone_from(cx.waker()), // costs nothing if it is the same
             none => *none = Some(cx.waker().clone()),
@@ -112,15 +131,24 @@ impl Future for Task {
         let Some(driver) = &mut state.driver else {
             return Poll::Ready(());
         };
-        driver.as_mut().poll(cx)
+        let polled = driver.as_mut().poll(cx);
+        if polled.is_ready() {
+            let ended = state.driver.take();
+            drop(state);
+            drop(ended); // not under the lock
+        }
+        polled
     }
 }
 
-/// Also if it is aborted, or its runtime ends.
+/// Also if it is aborted, or its runtime ends: then a caller on another thread may be polling.
 impl Drop for Task {
     fn drop(&mut self) {
         if !self.0.home.is_elsewhere() {
-            let ended = self.0.lock().driver.take();
+            let mut state: MutexGuard<'_, State> =
+                self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let ended = state.driver.take();
+            drop(state);
             drop(ended); // not under the lock
         }
     }

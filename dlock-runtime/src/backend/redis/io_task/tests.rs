@@ -2,7 +2,7 @@
 
 use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -120,4 +120,52 @@ fn the_end_of_its_runtime_leaves_no_stream() {
     assert_eq!(there.strong_count(), 0);
     assert!(io.is_finished());
     io.run_now();
+}
+
+/// A stream of the program's own may panic.
+#[tokio::test]
+async fn a_panic_while_a_caller_polls_ends_the_connection_and_not_the_caller() {
+    let stream = Arc::new(());
+    let there = Arc::downgrade(&stream);
+    let mut polls = 0;
+    let io = IoTask::spawn(poll_fn(move |_| {
+        polls += Arc::strong_count(&stream);
+        assert_eq!(polls, 1, "on purpose");
+        Poll::Pending
+    }));
+    yield_now().await;
+    io.run_now();
+    assert!(io.is_finished(), "known at once");
+    assert_eq!(there.strong_count(), 0);
+}
+
+/// The runtime's other tasks, and its timers, do not wait for it.
+#[tokio::test]
+async fn a_task_does_not_wait_for_a_caller_on_another_thread() {
+    let (begun, begins) = mpsc::channel();
+    let (goes_on, waits) = mpsc::channel::<()>();
+    let waits = Mutex::new(waits);
+    let polls = Arc::<AtomicUsize>::default();
+    let counted = polls.clone();
+    let io = Arc::new(IoTask::spawn(poll_fn(move |cx| {
+        if counted.fetch_add(1, Ordering::SeqCst) == 1 {
+            begun.send(cx.waker().clone()).unwrap();
+            waits.lock().unwrap().recv().unwrap();
+        }
+        Poll::Pending
+    })));
+    yield_now().await;
+    let caller = io.clone();
+    let caller = std::thread::spawn(move || caller.run_now());
+    begins.recv().unwrap().wake(); // the task is to run, and the other thread polls
+    for _ in 0..10 {
+        yield_now().await;
+    }
+    assert_eq!(polls.load(Ordering::SeqCst), 2);
+    goes_on.send(()).unwrap();
+    caller.join().unwrap();
+    until("the task polls", CAP, async || {
+        polls.load(Ordering::SeqCst) == 3
+    })
+    .await;
 }

@@ -8,6 +8,8 @@
 //!
 //! Invariant: a round counts for a caller only if it began after the answer that the caller wants
 //! confirmed, at the server that gave it.
+//!
+//! Never in this folder: a lock's own command on the connection of the witness.
 
 mod link;
 

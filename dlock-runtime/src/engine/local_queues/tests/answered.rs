@@ -48,11 +48,8 @@ async fn woken(by: Reader) -> usize {
     let leader_epoch = own.unwrap();
     let behind = local_queues.enter(spec.clone(), now, Waker::noop(), |_| Arc::new(First));
     assert_eq!(behind.leader_epoch, None, "there is a leader");
-    let (_, joined_with) = behind.first_acquire.expect("which it moves to a task");
-    assert!(
-        joined_with.unwrap().will_wake(&waker),
-        "and wakes the first"
-    );
+    let (_, sender) = behind.first_acquire.expect("which it moves to a task");
+    assert!(sender.unwrap().will_wake(&waker), "and wakes the first");
     let acquires = local_queues.at(queue_key, |it| it.next(leader_epoch, now));
     assert_eq!(acquires, Some(Next::Acquire));
     let token = core.tokens().draw();

@@ -1,6 +1,8 @@
 //! Which kind of lock a request asks for: the words that were said, and whether they go together.
 //!
 //! `dlock_grammar::kind` decides that, for the attribute too.
+//!
+//! Never in this folder: a rule that the attribute does not have.
 
 use std::fmt::{self, Display, Write as _};
 

@@ -27,7 +27,7 @@ pub(super) struct FirstAcquire {
 }
 
 enum Slot {
-    /// With the waker of its last poll; `None`: the one that the waiter joined the queue with.
+    /// With the waker of its last poll; `None`: the queue has that waker, so it is not cloned again.
     Rests(Acquire, Option<Waker>),
     /// Or has ended while it was polled.
     IsPolled,
@@ -47,7 +47,7 @@ impl FirstAcquire {
     }
 
     /// Polled by the first waiter. `Ready(None)`: it has moved to a task of its own.
-    /// `has_just_joined`: with the waker that the waiter joined the queue with.
+    /// `has_just_joined`: the queue has the waker of this poll.
     pub(super) fn poll(&self, cx: &mut Context<'_>, has_just_joined: bool) -> Poll<Option<Asked>> {
         let Slot::Rests(mut acquire, waker) = self.replace(Slot::IsPolled) else {
             *self.slot() = Slot::Gone;
@@ -96,13 +96,13 @@ impl FirstAcquire {
 
 impl FirstAttempt for FirstAcquire {
     /// Wakes the waiter, which kept no timer until now.
-    fn spawn(&self, joined_with: Option<Waker>) {
+    fn spawn(&self, sender: Option<Waker>) {
         let mut slot = self.slot();
         match std::mem::replace(&mut *slot, Slot::Gone) {
             Slot::Rests(acquire, waker) => {
                 drop(slot);
                 self.run_alone(acquire);
-                waker.or(joined_with).into_iter().for_each(Waker::wake);
+                waker.or(sender).into_iter().for_each(Waker::wake);
             }
             Slot::IsPolled | Slot::Moves => *slot = Slot::Moves,
             Slot::Gone => {}

@@ -66,9 +66,10 @@ impl Leader {
         }
     }
 
-    /// Sends the first acquire, for the waiter that made it leader; returns what was granted. It
-    /// has to reach the queue in the poll that returns it: by [`answered`](Self::answered) or
-    /// [`go_on`](Self::go_on).
+    /// Sends the first acquire, for the waiter that made it leader; returns what was granted. The
+    /// poll that returns it has to tell the queue, by [`answered`](Self::answered) or
+    /// [`go_on`](Self::go_on): nobody else knows of the grant, and its token would never be
+    /// released.
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` holds its arguments twice, and every lock boxes this future"

@@ -2,6 +2,8 @@
 //!
 //! What a check does is in `super::due`. Invariant: the timeline has each entry with a next check
 //! at that moment, and nothing else.
+//!
+//! Never in this folder: what a state means, a clock.
 
 use std::hash::{Hash, Hasher};
 use std::time::Duration;

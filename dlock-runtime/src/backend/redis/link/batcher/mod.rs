@@ -10,7 +10,7 @@
 //!   it queues an item, and a flusher, a task of the connection's runtime, sends what is queued when
 //!   it runs. It waits only for the tasks that were ready before it, so a caller that is dropped or
 //!   no longer polled delays nobody. On a runtime that is driven by one thread, the caller whose item
-//!   fills a batch sends that at once, and does the work of the connection's I/O task.
+//!   fills a batch sends that at once, and polls the connection's I/O once (`io_task`).
 //! - **Withdrawn or sent**: a caller that goes before its item is on the wire withdraws it, and
 //!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
 //!   lock, under which a batch is also taken and put into the connection's pipe; so a `cancel` that

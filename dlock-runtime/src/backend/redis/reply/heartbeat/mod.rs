@@ -1,4 +1,6 @@
 //! Reads the reply to a batch of heartbeats, entry by entry. A reply of another shape is an error.
+//!
+//! Never in this folder: a command, a decision about a lock.
 
 use redis::Value;
 
