@@ -1,5 +1,5 @@
-//! Tests of full batches, of several flushers at once, and of callers that go or move while their items are in a
-//! batch: items leave in order, slots are given back, deadlines are kept.
+//! Tests of full batches, of several flushers at once, and of callers that go or move while their
+//! items are in a batch: items leave in order, slots are given back, deadlines are kept.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
