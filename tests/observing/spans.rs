@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{LockError, LockPool, Wait, distributed_lock};
+use dlock_runtime::{Config, LockError, LockPool, Wait, distributed_lock};
 use tracing::{Instrument as _, Level};
 
 use crate::record::{record, record_at_info, told};
@@ -94,10 +94,16 @@ async fn a_healthy_contended_run_tells_its_story_at_debug() {
     assert!(about(&[]).iter().all(|it| it.level == Level::DEBUG));
 }
 
-/// Three tasks of each of two pools have their turns at one key.
+/// Three tasks of each of two pools have their turns at one key: one from the server, two from
+/// the task before.
 async fn contend(key: &'static str) {
     let server = RedisServer::start();
-    let pools = [pool(&server).await, pool(&server).await];
+    // The default time for local hand-offs, 10 ms, may pass within one turn on a busy machine.
+    let config = || Config::new(server.url()).local_handoff(16, Duration::from_secs(1));
+    let pools = [
+        LockPool::connect(config()).await.unwrap(),
+        LockPool::connect(config()).await.unwrap(),
+    ];
     let door = pools[0].lock("door").acquire().await.unwrap();
     let turns: Vec<_> = (0..6)
         .map(|it| {
