@@ -186,10 +186,10 @@ async fn leases_of_many_slots_are_renewed() {
             config
         })
         .await;
-        let ttl = Duration::from_secs(6);
+        let (ttl, often) = (Duration::from_secs(30), Duration::from_secs(1));
         let requests = (0..150).map(|it| {
             let key = format!("key:{it}");
-            pool.lock(key).ttl(ttl).renew().acquire()
+            pool.lock(key).ttl(ttl).renew_every(often).acquire()
         });
         let held = try_join_all(requests).await.unwrap();
         sharded.server.cmd(&["SCRIPT", "FLUSH"]).await;

@@ -46,7 +46,7 @@ impl Sent {
         let about = About {
             host: core.holder_name(),
             pid: token.pid(),
-            function: &spec.function,
+            function: &spec.site.name(),
             since: SystemTime::now(),
         };
         let address = link.address().map_or("", |address| address);

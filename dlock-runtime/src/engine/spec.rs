@@ -2,7 +2,6 @@
 //!
 //! It does nothing itself. Invariant: every value in it was validated when the request was built.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::local_queues::queue_key::QueueKey;
@@ -26,8 +25,7 @@ pub(crate) struct AcquireSpec {
     pub(crate) terms: Terms,
     pub(crate) wait: Wait,
     pub(crate) release: Release,
-    /// The function that asks; others read it in the holder's value.
-    pub(crate) function: Cow<'static, str>,
+    /// Who asks; others read its name in the holder's value.
     pub(crate) site: Site,
 }
 
@@ -50,7 +48,6 @@ impl AcquireSpec {
             terms,
             wait: Wait::Forever,
             release: Release::Confirmed,
-            function: "f".into(),
             site: Site::by_hand(std::panic::Location::caller()),
         })
     }

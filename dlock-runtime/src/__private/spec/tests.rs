@@ -26,7 +26,7 @@ async fn what_is_written_comes_before_the_pool() {
         .request(&pool, Keys::One("k".into()))
         .spec()
         .unwrap();
-    assert_eq!(spec.function, "shop::purchase");
+    assert_eq!(spec.site.name(), "shop::purchase");
     assert_eq!(spec.terms.ttl.get(), 10 * S);
     assert_eq!(spec.wait, Wait::For(2 * S));
     assert_eq!(spec.terms.renew, Some(S));

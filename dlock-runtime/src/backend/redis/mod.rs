@@ -2,7 +2,7 @@
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
 //! their settings and `connect` makes one by `client`, over a stream of `dial`: a `socket`, or
-//! `tls` on it. Its `io_task` reads and writes. `server_info` is what it asks the server first.
+//! `tls` on it. `outage` notes which attempts failed. Its `io_task` reads and writes. `server_info` is what it asks the server first.
 //! `target` is the server that they go to, which `sentinel` may name, `redirects` what a node of a
 //! cluster says of others. `link` speaks the protocol over it and batches commands, `calls` chooses
 //! the script and the arguments of an operation, `write` sends guarded writes, `check` asks for the
@@ -31,6 +31,7 @@ mod membership;
 mod names;
 mod native;
 mod node;
+mod outage;
 mod pace;
 mod plain;
 mod plan;

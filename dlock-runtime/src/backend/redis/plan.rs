@@ -1,7 +1,7 @@
 //! The settings that every connection of a pool is made with, and what the pool has already logged
 //! about connecting. It opens no connection.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use super::epochs::HighestEpoch;
 use super::grant_key::GrantKey;
 use super::membership::NodePlan;
 use super::names::Names;
+use super::outage::{Attempt, Attempts};
 use super::pace::Pace;
 use super::redirects::OfCluster;
 use super::target::Target;
@@ -46,8 +47,8 @@ pub(super) struct Plan {
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
     /// It was logged that waiters have to poll.
     pub(super) warned: AtomicBool,
-    /// How many attempts to connect have failed since the last success, over all runtimes.
-    pub(super) failures: AtomicU32,
+    /// Those to connect, of all runtimes.
+    pub(super) attempts: Attempts,
 }
 
 /// The poll interval with pushes (`with_pushes`), and without (`without_pushes`).
@@ -66,15 +67,16 @@ impl Plan {
     }
 
     /// Notes the result of an attempt to connect; logs the beginning and the end of each outage.
-    pub(super) fn connected(&self, ended: Result<(), &CommandError>) {
+    pub(super) fn connected(&self, attempt: Attempt, ended: Result<(), &CommandError>) {
         match ended {
-            Ok(()) => match self.failures.swap(0, Ordering::Relaxed) {
-                0 => {}
-                failures => observe::reconnected(&self.address, failures),
-            },
+            Ok(()) => {
+                if let Some(failed) = self.attempts.succeeded() {
+                    observe::reconnected(&self.address, failed);
+                }
+            }
             Err(why) => {
                 self.of_cluster.iter().for_each(OfCluster::may_have_changed);
-                if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
+                if self.attempts.failed(attempt) {
                     observe::unreachable(&self.address, why);
                 }
             }

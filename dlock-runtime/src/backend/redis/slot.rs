@@ -154,8 +154,9 @@ impl ConnectAttempt {
         if let Some(at) = pause_until {
             tokio::time::sleep_until(at).await;
         }
+        let attempt = plan.attempts.begin();
         let ended = connect(&plan).await;
-        plan.connected(ended.as_ref().map(|_| ()));
+        plan.connected(attempt, ended.as_ref().map(|_| ()));
         self.ended = Some(ended);
     }
 }

@@ -4,7 +4,7 @@
 //! Runtimes share no connection, because a connection's I/O task stops with its runtime.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::grant_key::GrantKey;
 use super::link::RedisLink;
 use super::membership::NodePlan;
 use super::names::Names;
+use super::outage::Attempts;
 use super::pace::Pace;
 use super::plain::{Checkouts, PlainLink};
 use super::plan::{Plan, PollInterval};
@@ -106,7 +107,7 @@ impl Supervisor {
                 highest_epoch: HighestEpoch::default(),
                 listener: OnceLock::new(),
                 warned: AtomicBool::new(false),
-                failures: AtomicU32::new(0),
+                attempts: Attempts::default(),
             }),
             connections: settings.connections,
             health_check_interval: settings.health_check_interval,

@@ -350,7 +350,6 @@ impl LockRequest {
             },
             wait,
             release,
-            function: self.site.name(),
             site: self.site,
         };
         let specs = self.keys.specs(|key| Ok(spec(self.core.name(key)?)))?;

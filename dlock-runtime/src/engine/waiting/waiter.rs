@@ -105,12 +105,13 @@ impl<'a> Waiter<'a> {
         let AcquireSpec {
             queue_key,
             key,
-            function,
+            site,
             ..
         } = &**self.spec;
         let queues = self.core.local_queues();
         let holder = queues.at(queue_key, |it| it.queue_state.holder.clone());
-        observe::slow_acquire(key.as_str(), function, waited, holder.flatten().as_deref());
+        let holder = holder.flatten();
+        observe::slow_acquire(key.as_str(), &site.name(), waited, holder.as_deref());
     }
 
     /// `asked`: the leader that has sent the first acquire, and been answered.

@@ -42,6 +42,15 @@ struct State {
     waker: Option<Waker>,
 }
 
+impl State {
+    /// Drops the driver, outside the lock.
+    fn end(mut state: MutexGuard<'_, Self>) {
+        let driver = state.driver.take();
+        drop(state);
+        drop(driver);
+    }
+}
+
 impl IoTask {
     /// Starts the task on the current runtime.
     pub(super) fn spawn(driver: impl Future<Output = ()> + Send + 'static) -> Self {
@@ -86,10 +95,8 @@ impl IoTask {
         if let Ok(Poll::Pending) = polled {
             return;
         }
-        let ended = state.driver.take();
-        drop(state);
         self.shared.has_ended.store(true, Ordering::Release);
-        drop(ended); // not under the lock
+        State::end(state);
         waker.wake();
     }
 }
@@ -133,9 +140,7 @@ impl Future for Task {
         };
         let polled = driver.as_mut().poll(cx);
         if polled.is_ready() {
-            let ended = state.driver.take();
-            drop(state);
-            drop(ended); // not under the lock
+            State::end(state);
         }
         polled
     }
@@ -145,11 +150,7 @@ impl Future for Task {
 impl Drop for Task {
     fn drop(&mut self) {
         if !self.0.home.is_elsewhere() {
-            let mut state: MutexGuard<'_, State> =
-                self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let ended = state.driver.take();
-            drop(state);
-            drop(ended); // not under the lock
+            State::end(self.0.state.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A private server, a link to it, and short forms of the commands that these tests need. It tests
 //! nothing itself.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::backend::redis::epochs::HighestEpoch;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
+use crate::backend::redis::outage::Attempts;
 use crate::backend::redis::pace::Pace;
 use crate::backend::redis::plan::{Plan, PollInterval};
 use crate::backend::{Link, Listener};
@@ -175,7 +176,7 @@ pub(super) fn plan(url: &str) -> Plan {
         grant_key: GrantKey::new(Some(&Secret::new("of the tests".to_owned()))),
         listener: OnceLock::new(),
         warned: AtomicBool::new(false),
-        failures: AtomicU32::new(0),
+        attempts: Attempts::default(),
     }
 }
 

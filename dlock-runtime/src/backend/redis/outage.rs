@@ -1,0 +1,56 @@
+//! Notes attempts to connect, which a pool makes in several runtimes at a time: tells the beginning
+//! and the end of an outage.
+//!
+//! Invariant: an attempt that fails after one that began later has succeeded begins no outage.
+
+use std::sync::{Mutex, PoisonError};
+
+/// The attempts to connect of one pool.
+#[derive(Debug, Default)]
+pub(super) struct Attempts(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    begun: u64,
+    /// How many had begun at the last success.
+    begun_before_success: u64,
+    /// How many of the later ones have failed.
+    failed: u32,
+}
+
+/// An attempt, by its number; the first is 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt(u64);
+
+impl Attempts {
+    pub(super) fn begin(&self) -> Attempt {
+        self.note(|counts| {
+            counts.begun += 1;
+            Attempt(counts.begun)
+        })
+    }
+
+    /// Notes a success; returns how many attempts had failed in the outage that it ends, if it ends
+    /// one.
+    pub(super) fn succeeded(&self) -> Option<u32> {
+        let failed = self.note(|counts| {
+            counts.begun_before_success = counts.begun;
+            std::mem::take(&mut counts.failed)
+        });
+        (failed > 0).then_some(failed)
+    }
+
+    /// Notes a failure; returns whether an outage begins with it.
+    pub(super) fn failed(&self, attempt: Attempt) -> bool {
+        self.note(|counts| {
+            let is_old = attempt.0 <= counts.begun_before_success;
+            let is_first = !is_old && counts.failed == 0;
+            counts.failed = counts.failed.saturating_add(u32::from(!is_old));
+            is_first
+        })
+    }
+
+    fn note<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
