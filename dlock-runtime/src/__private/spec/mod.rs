@@ -1,6 +1,7 @@
 //! The arguments of an attribute, as a constant.
 //!
-//! It checks nothing: the macro has, and the request does again with the pool's settings.
+//! Never in this folder: a check. The macro has made it, and the request makes it again with the
+//! pool's settings.
 
 #[cfg(feature = "sites")]
 mod sites;

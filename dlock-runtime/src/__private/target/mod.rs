@@ -1,6 +1,6 @@
 //! What an annotated function locks in one call: everything that is only known when it is called.
 //!
-//! It checks nothing: the request that is made of it does.
+//! Never in this folder: a check. The request that is made of it does that.
 
 use std::fmt::Display;
 
