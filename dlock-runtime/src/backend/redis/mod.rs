@@ -2,16 +2,16 @@
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
 //! their settings and `connect` makes one by `client`, over a stream of `dial`: a `socket`, or
-//! `tls` on it. `outage` notes which attempts failed. Its `io_task` reads and writes. `server_info` is what it asks the server first.
-//! `target` is the server that they go to, which `sentinel` may name, `redirects` what a node of a
-//! cluster says of others. `link` speaks the protocol over it and batches commands, `calls` chooses
-//! the script and the arguments of an operation, `write` sends guarded writes, `check` asks for the
-//! server's settings. `push` receives pushes and `grant_key` authenticates them; `pace` detects
-//! clock drift and steps, `epochs` keeps the epoch counter from falling. `names` has the keys and
-//! channels that belong to a lock, `scripts` the Lua, `native` the server's own compare-and-delete
-//! command, `reply` and `errors` read the answers. `plain` is the link to a server without scripts,
-//! `witness` asks for replicas, `node` shakes hands with a node of a quorum, whose `membership` it
-//! keeps.
+//! `tls` on it. `outage` notes which attempts failed. Its `io_task` reads and writes. `server_info`
+//! is what it asks the server first. `target` is the server that they go to, which `sentinel` may
+//! name, `redirects` what a node of a cluster says of others. `link` speaks the protocol over it
+//! and batches commands, `calls` chooses the script and the arguments of an operation, `write`
+//! sends guarded writes, `check` asks for the server's settings. `push` receives pushes and
+//! `grant_key` authenticates them; `pace` detects clock drift and steps, `epochs` keeps the epoch
+//! counter from falling. `names` has the keys and channels that belong to a lock, `scripts` the
+//! Lua, `native` the server's own compare-and-delete command, `reply` and `errors` read the
+//! answers. `plain` is the link to a server without scripts, `witness` asks for replicas, `node`
+//! shakes hands with a node of a quorum, whose `membership` it keeps.
 //!
 //! Never in this folder: a `redis::` type that leaves it, a command that the client library retries
 //! automatically.

@@ -1,7 +1,8 @@
 //! Notes attempts to connect, which a pool makes in several runtimes at a time: tells the beginning
 //! and the end of an outage.
 //!
-//! Invariant: an attempt that fails after one that began later has succeeded begins no outage.
+//! Invariant: an attempt that had begun before another succeeded begins no outage when it fails
+//! later.
 
 use std::sync::{Mutex, PoisonError};
 
