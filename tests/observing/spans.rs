@@ -94,15 +94,15 @@ async fn a_healthy_contended_run_tells_its_story_at_debug() {
     assert!(about(&[]).iter().all(|it| it.level == Level::DEBUG));
 }
 
-/// Three tasks of each of two pools have their turns at one key: one from the server, two from
-/// the task before.
+/// Three tasks of each of two pools have their turns at one key: in each pool one gets it from the
+/// server, two from the task before.
 async fn contend(key: &'static str) {
     let server = RedisServer::start();
     // The default time for local hand-offs, 10 ms, may pass within one turn on a busy machine.
-    let config = || Config::new(server.url()).local_handoff(16, Duration::from_secs(1));
+    let config = Config::new(server.url()).local_handoff(16, Duration::from_secs(1));
     let pools = [
-        LockPool::connect(config()).await.unwrap(),
-        LockPool::connect(config()).await.unwrap(),
+        LockPool::connect(config.clone()).await.unwrap(),
+        LockPool::connect(config).await.unwrap(),
     ];
     let door = pools[0].lock("door").acquire().await.unwrap();
     let turns: Vec<_> = (0..6)

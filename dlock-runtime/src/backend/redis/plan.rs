@@ -47,7 +47,7 @@ pub(super) struct Plan {
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
     /// It was logged that waiters have to poll.
     pub(super) warned: AtomicBool,
-    /// Those to connect, of all runtimes.
+    /// The attempts to connect, of all runtimes.
     pub(super) attempts: Attempts,
 }
 
