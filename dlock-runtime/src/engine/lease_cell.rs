@@ -36,8 +36,8 @@ pub(crate) struct LeaseCell {
     attempt: Attempt,
     clock: Clock,
     deadline: AtomicU64,
-    /// Why it is over at the deadline: a [`LostCause`] as its number.
-    at_deadline: AtomicU8,
+    /// Why it is over at the deadline.
+    at_deadline: AtomicCause,
     released: AtomicBool,
     /// Another holder in this process has the lock now, with a cell of its own.
     handed_on: AtomicBool,
@@ -45,7 +45,8 @@ pub(crate) struct LeaseCell {
     pub(super) holds: AtomicU32,
     /// Batches of this holder that the server may still apply.
     open_writes: AtomicU32,
-    cause: OnceLock<LostCause>,
+    /// Why it is over.
+    cause: AtomicCause,
     /// What observers are told, from when its holder has it.
     observed: OnceLock<ObservedHold>,
     /// What the watchdog's release found, where the watchdog released it.
@@ -67,12 +68,12 @@ impl LeaseCell {
             attempt,
             clock,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
-            at_deadline: AtomicU8::new(number(lease.cause())),
+            at_deadline: AtomicCause::new(lease.cause()),
             released: AtomicBool::new(false),
             handed_on: AtomicBool::new(false),
             holds: AtomicU32::new(1),
             open_writes: AtomicU32::new(0),
-            cause: OnceLock::new(),
+            cause: AtomicCause::none(),
             observed: OnceLock::new(),
             freed: OnceLock::new(),
             changed: Notify::new(),
@@ -104,9 +105,9 @@ impl LeaseCell {
     /// The same, without the check for a forked child.
     pub(crate) fn why_lost_at(&self, now: Moment) -> Option<LostCause> {
         if self.cause.get().is_none() && now >= self.deadline() {
-            self.lose(cause(self.at_deadline.load(Ordering::Acquire)));
+            self.lose(self.cause_at_deadline());
         }
-        self.cause.get().copied()
+        self.cause.get()
     }
 
     /// Whether it is known to be over although it was not released. No clock is read.
@@ -116,9 +117,9 @@ impl LeaseCell {
 
     /// Why the release found nothing at the server.
     pub(crate) fn why_gone(&self) -> LostCause {
-        self.cause.get().copied().unwrap_or_else(|| {
+        self.cause.get().unwrap_or_else(|| {
             if self.clock.now() >= self.deadline() {
-                cause(self.at_deadline.load(Ordering::Acquire))
+                self.cause_at_deadline()
             } else {
                 LostCause::Gone
             }
@@ -146,7 +147,7 @@ impl LeaseCell {
     pub(super) fn begins(&self, observed: ObservedHold) {
         let _ = self.observed.set(observed); // a cell has one holder
         if let Some(cause) = self.cause.get() {
-            self.tell_loss(*cause); // it was logged before there was a hold
+            self.tell_loss(cause); // it was logged before there was a hold
         }
     }
 
@@ -181,6 +182,10 @@ impl LeaseCell {
         is_held
     }
 
+    fn cause_at_deadline(&self) -> LostCause {
+        self.at_deadline.get().unwrap_or(LostCause::Deadline) // it always has one
+    }
+
     /// When the lease ends without a renewal.
     pub(crate) fn deadline(&self) -> Moment {
         Moment::from_nanos(self.deadline.load(Ordering::Acquire))
@@ -192,8 +197,7 @@ impl LeaseCell {
         if self.why_lost().is_some() {
             return false;
         }
-        self.at_deadline
-            .store(number(at_deadline), Ordering::Release);
+        self.at_deadline.replace(at_deadline);
         self.deadline
             .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
         self.cause.get().is_none()
@@ -201,7 +205,7 @@ impl LeaseCell {
 
     /// Ends the lease; `false` if it was over already: the first cause wins.
     pub(crate) fn lose(&self, cause: LostCause) -> bool {
-        let first = !self.is_released() && self.cause.set(cause).is_ok();
+        let first = !self.is_released() && self.cause.set(cause);
         if first {
             match self.hold() {
                 Some((hold, asked)) => hold.lost(asked, cause),
@@ -286,7 +290,7 @@ impl LeaseCell {
         loop {
             let changed = self.changed.notified();
             if let Some(cause) = self.cause.get() {
-                return *cause;
+                return cause;
             }
             changed.await;
         }
@@ -370,21 +374,60 @@ impl Drop for Lost {
     }
 }
 
-/// The causes that a deadline can have.
-const AT_DEADLINE: [LostCause; 3] = [
+/// A cause, or none yet, without a mutex.
+#[derive(Debug)]
+struct AtomicCause(AtomicU8);
+
+/// In the order of their numbers; a number is an index here, plus 1.
+const CAUSES: [LostCause; 7] = [
     LostCause::Deadline,
+    LostCause::Gone,
     LostCause::MaxHold,
     LostCause::MaxRenewals,
+    LostCause::Watchdog,
+    LostCause::Unclear,
+    LostCause::Forked,
 ];
 
-fn number(cause: LostCause) -> u8 {
-    let at = AT_DEADLINE.iter().position(|known| *known == cause);
-    at.and_then(|at| u8::try_from(at).ok()).unwrap_or(0)
+impl AtomicCause {
+    const NONE: u8 = 0;
+
+    fn none() -> Self {
+        Self(AtomicU8::new(Self::NONE))
+    }
+
+    fn new(cause: LostCause) -> Self {
+        Self(AtomicU8::new(Self::number(cause)))
+    }
+
+    fn get(&self) -> Option<LostCause> {
+        let at = self.0.load(Ordering::Acquire).checked_sub(1)?;
+        CAUSES.get(usize::from(at)).copied()
+    }
+
+    /// `false` if there is one already: the first wins.
+    fn set(&self, cause: LostCause) -> bool {
+        let (none, cause) = (Self::NONE, Self::number(cause));
+        let set = self
+            .0
+            .compare_exchange(none, cause, Ordering::AcqRel, Ordering::Acquire);
+        set.is_ok()
+    }
+
+    fn replace(&self, cause: LostCause) {
+        self.0.store(Self::number(cause), Ordering::Release);
+    }
+
+    const fn number(cause: LostCause) -> u8 {
+        cause as u8 + 1
+    }
 }
 
-fn cause(number: u8) -> LostCause {
-    AT_DEADLINE
-        .get(usize::from(number))
-        .copied()
-        .unwrap_or(LostCause::Deadline)
-}
+/// Each cause stands at its own number.
+const _: () = {
+    let mut at = 0;
+    while at < CAUSES.len() {
+        assert!(CAUSES[at] as usize == at);
+        at += 1;
+    }
+};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::advance;
 
 use super::attempt::{InTheWay, in_the_way};
+use super::guard::LockGuard;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use super::spec::AcquireSpec;
@@ -20,6 +21,7 @@ use crate::values::config::Config;
 use crate::values::entry::LEFT_TO_A_WRITER;
 use crate::values::error::LostCause;
 use crate::values::holder::Holder;
+use crate::values::key::{Key, KeyBuilder};
 use crate::values::process::Home;
 use crate::values::token::Token;
 use crate::values::ttl::{Margin, Ttl};
@@ -27,6 +29,26 @@ use crate::values::wait::Wait;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// What a process keeps for each lock that it holds, besides the entry's text and two names: a pool
+/// may hold a hundred thousand. What grows here should have a reason.
+#[test]
+fn a_held_lock_is_small() {
+    assert!(size_of::<LockGuard>() <= 64);
+    assert!(size_of::<AcquireSpec>() <= 184);
+    assert!(size_of::<LeaseCell>() <= 200);
+}
+
+/// The key's text stands once, however many commands and tables name it.
+#[tokio::test]
+async fn a_lock_keeps_its_name_once() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let template = KeyBuilder::of("item:<id>").text("item:").value(&7).finish();
+    for key in [Key::from("item:7"), template] {
+        let (_, spec) = pool.lock(key).spec().unwrap();
+        assert!(Arc::ptr_eq(spec.key.name(), spec.name()));
+    }
 }
 
 /// A lease of 100 ms, of which 97 count, on tokio's paused clock.

@@ -16,12 +16,10 @@ use super::{Asked, fit, is_logging, lost_inside, may_debug};
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
 use crate::values::listener::HoldOutcome;
-use crate::values::moment::Moment;
 
 /// A hold while it lasts. Its lease keeps it, for as long as anybody looks at the lease.
 pub(crate) struct ObservedHold {
     class: Option<Arc<ObservedClass>>,
-    granted: Moment,
     /// Where events are logged; `None`: in no span.
     span: Option<Box<HoldSpan>>,
     /// Its loss was told.
@@ -60,12 +58,10 @@ impl ObservedHold {
         asked: Asked<'_>,
         class: Option<Arc<ObservedClass>>,
         fence: Fence,
-        granted: Moment,
     ) -> Self {
         let span = is_logging().then(|| HoldSpan::new(asked, fence)).flatten();
         Self {
             class,
-            granted,
             span: span.map(Box::new),
             is_lost: AtomicBool::new(false),
         }
@@ -111,15 +107,15 @@ impl ObservedHold {
         }
     }
 
-    /// The holder is done. `long`: a hold of that length is a warning.
+    /// The holder is done, after this time. `long`: a hold of that length is a warning.
     pub(crate) fn ended(
         &self,
         asked: Asked<'_>,
-        now: Moment,
+        held: Duration,
         is_lost: bool,
         long: Option<Duration>,
     ) {
-        let (key, held) = (asked.key.as_str(), self.granted.until(now));
+        let key = asked.key.as_str();
         let outcome = if is_lost {
             HoldOutcome::Lost
         } else {
@@ -167,8 +163,6 @@ fn span(asked: Asked<'_>, fence: Fence) -> Span {
 
 impl fmt::Debug for ObservedHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ObservedHold")
-            .field("granted", &self.granted)
-            .finish_non_exhaustive()
+        f.debug_struct("ObservedHold").finish_non_exhaustive()
     }
 }

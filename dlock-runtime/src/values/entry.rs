@@ -11,13 +11,13 @@
 //! Invariant: an entry at the server is never rewritten from its fields, so fields that this
 //! version does not know stay in it.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::about::About;
 use super::kind::Kind;
+use super::shared_text;
 use super::token::Token;
 use super::ttl::Ttl;
 
@@ -71,19 +71,12 @@ pub(crate) fn write(
     lease: Ttl,
     about: &About<'_>,
 ) -> Arc<str> {
-    thread_local! {
-        /// A reused buffer, so that an attempt allocates its entry once.
-        static ROOM: Cell<String> = const { Cell::new(String::new()) };
-    }
-    let mut text = ROOM.try_with(Cell::take).unwrap_or_default(); // empty while a thread ends
-    text.clear();
+    let mut text = shared_text::begin();
     begin(kind, &mut text);
     token.write_wire(&mut text);
     go_on(kind, address, lease, &mut text);
     about.write(&mut text);
-    let entry = Arc::from(&*text);
-    let _ = ROOM.try_with(|room| room.set(text));
-    entry
+    shared_text::finish(text)
 }
 
 /// An entry with a given token and description.

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use super::shared_text;
 use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown};
 
 /// A lock's name.
@@ -45,7 +46,8 @@ pub struct Key(Arc<Text>);
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Text {
-    whole: String,
+    /// With all that refers to the lock by its name.
+    whole: Arc<str>,
     /// How many bytes of `whole` are the namespace.
     namespace: usize,
     origin: Origin,
@@ -121,12 +123,17 @@ impl Key {
     /// ```
     #[must_use]
     pub fn verbatim(text: impl Into<String>) -> Key {
-        Key::made_by(text.into(), Origin::Verbatim)
+        Key::made_by(text.into().into(), Origin::Verbatim)
     }
 
     /// The name, including the namespace if it has one.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0.whole
+    }
+
+    /// The same, shared.
+    pub(crate) fn name(&self) -> &Arc<str> {
         &self.0.whole
     }
 
@@ -156,7 +163,7 @@ impl Key {
         self
     }
 
-    fn made_by(text: String, origin: Origin) -> Key {
+    fn made_by(text: Arc<str>, origin: Origin) -> Key {
         Key(Arc::new(Text {
             whole: text,
             namespace: 0,
@@ -187,26 +194,25 @@ impl Key {
         if let Err(why) = checked {
             return Err(InvalidKey::new(self, why));
         }
-        let text = Arc::make_mut(&mut self.0); // usually unshared, and has room
-        if text.namespace == 0 {
-            text.whole.insert_str(0, namespace); // usual, and cheaper than `replace_range`
-        } else {
-            text.whole.replace_range(..text.namespace, namespace);
-        }
-        text.namespace = namespace.len();
+        let mut whole = shared_text::begin();
+        whole.push_str(namespace);
+        whole.push_str(bare);
+        let whole = shared_text::finish(whole);
+        let text = Arc::make_mut(&mut self.0); // usually unshared
+        (text.whole, text.namespace) = (whole, namespace.len());
         Ok(self)
     }
 }
 
 impl From<String> for Key {
     fn from(text: String) -> Self {
-        Key::made_by(text, Origin::Text)
+        Key::from(text.as_str())
     }
 }
 
 impl From<&str> for Key {
     fn from(text: &str) -> Self {
-        Key::from(text.to_owned())
+        Key::made_by(text.into(), Origin::Text)
     }
 }
 
@@ -249,14 +255,11 @@ pub struct KeyBuilder {
 /// The first character of a key whose value could not be printed: no pool accepts it.
 const UNPRINTABLE: char = '\0';
 
-/// Enough for most keys: their text is allocated once, and does not grow with each value.
-const ROOM: usize = 64;
-
 impl KeyBuilder {
     pub(crate) fn of(template: &'static str) -> Self {
         Self {
             template,
-            text: String::with_capacity(ROOM),
+            text: shared_text::begin(),
             unprintable: false,
         }
     }
@@ -287,7 +290,10 @@ impl KeyBuilder {
         if self.unprintable {
             self.text.insert(0, UNPRINTABLE);
         }
-        Key::made_by(self.text, Origin::Template(self.template))
+        Key::made_by(
+            shared_text::finish(self.text),
+            Origin::Template(self.template),
+        )
     }
 }
 

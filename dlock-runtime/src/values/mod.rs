@@ -1,8 +1,8 @@
 //! The values: what a lock is called, who holds it, for how long, and what can go wrong. Plain
 //! data, checked once when it is made.
 //!
-//! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`, `moment`,
-//! `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
+//! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `shared_text`, `holder`, `fence`,
+//! `moment`, `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
 //! `finding`, `report`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`,
 //! `memory_value`, `slot`.
 //!
@@ -32,6 +32,7 @@ pub(crate) mod nodes;
 pub(crate) mod process;
 pub(crate) mod release;
 pub(crate) mod report;
+pub(crate) mod shared_text;
 pub(crate) mod shown;
 pub(crate) mod slot;
 pub(crate) mod token;

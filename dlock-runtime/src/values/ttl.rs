@@ -8,21 +8,25 @@ use dlock_grammar::bounds::{self, BoundError};
 
 /// A lease's length: between 10 ms and 24 h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Ttl(Duration);
+pub(crate) struct Ttl {
+    /// Half of a `Duration`, and each lock keeps some.
+    nanos: u64,
+}
 
 impl Ttl {
     pub(crate) fn new(ttl: Duration) -> Result<Self, BoundError> {
         bounds::check_ttl(ttl)?;
-        Ok(Self(ttl))
+        let nanos = u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX); // in bounds, so it fits
+        Ok(Self { nanos })
     }
 
     pub(crate) fn get(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.nanos)
     }
 
     /// Whole milliseconds, as Redis takes them.
     pub(crate) fn as_millis(self) -> u64 {
-        millis(self.0)
+        self.nanos / 1_000_000
     }
 }
 

@@ -167,7 +167,7 @@ impl Admin {
                 HolderSearch::Holder(value) => value,
             };
             let claim = Claim {
-                key: key.as_str().into(),
+                key: key.name().clone(),
                 value: value.into(),
                 queues: false,
             };

@@ -64,7 +64,11 @@ pub struct LockGuard {
     hold: Hold,
     entered: Reentry,
     /// The guards of all keys but the first, if there are several.
-    others: Vec<LockGuard>,
+    #[expect(
+        clippy::box_collection,
+        reason = "most guards have none, and a pointer is a third of a `Vec`"
+    )]
+    others: Option<Box<Vec<LockGuard>>>,
 }
 
 /// What was granted, and on what terms.
@@ -105,7 +109,7 @@ impl LockGuard {
         Self {
             hold,
             entered: Reentry::outermost(),
-            others: Vec::new(),
+            others: None,
         }
     }
 
@@ -114,7 +118,7 @@ impl LockGuard {
         Self {
             hold: self.hold.clone(),
             entered: Reentry::once_more(&self.hold.cell.holds),
-            others: Vec::new(),
+            others: None,
         }
     }
 
@@ -122,7 +126,8 @@ impl LockGuard {
     pub(crate) fn of_all(guards: Vec<LockGuard>) -> Option<Self> {
         let mut guards = guards.into_iter();
         let mut first = guards.next()?;
-        first.others = guards.collect();
+        let others: Vec<_> = guards.collect();
+        first.others = (!others.is_empty()).then(|| Box::new(others));
         Some(first)
     }
 
@@ -143,7 +148,7 @@ impl LockGuard {
     /// # both.release().await?; Ok(()) }
     /// ```
     pub fn parts(&self) -> impl Iterator<Item = &LockGuard> {
-        std::iter::once(self).chain(&self.others)
+        std::iter::once(self).chain(self.others())
     }
 
     /// The part that locks this key, written as it was asked for, without the namespace; `None` if
@@ -388,8 +393,12 @@ impl LockGuard {
         lost.map_or(Ok(now), Err)
     }
 
+    fn others(&self) -> &[LockGuard] {
+        self.others.as_ref().map_or(&[], |it| it.as_slice())
+    }
+
     fn cells(&self) -> Cells {
-        let others = self.others.iter().map(|part| part.hold.cell.clone());
+        let others = self.others().iter().map(|part| part.hold.cell.clone());
         Cells::new(self.hold.cell.clone(), others.collect())
     }
 
@@ -400,9 +409,7 @@ impl LockGuard {
 
     /// The holder has it: observers are told from here on. Called in the caller's span.
     pub(super) fn begins(&self, class: Option<Arc<ObservedClass>>) {
-        let Hold { fence, granted, .. } = self.hold;
-        let asked = self.spec().asked();
-        let hold = ObservedHold::begins(asked, class, fence, granted);
+        let hold = ObservedHold::begins(self.spec().asked(), class, self.hold.fence);
         self.hold.cell.begins(hold);
     }
 

@@ -61,7 +61,7 @@ impl LockGuard {
     /// `checked`: when the caller found the lock held, in its own process, if that was in this very
     /// poll.
     pub(crate) async fn give_back(&self, checked: Option<Moment>) -> Result<Released, LockError> {
-        if self.others.is_empty() {
+        if self.others.is_none() {
             return self.give_back_part(checked).await;
         }
         let parts = self.parts();
@@ -185,7 +185,7 @@ impl LockGuard {
         };
         if let Some(observed) = cell.observed() {
             let (asked, long) = (cell.spec().asked(), core.settings().observing.long_hold);
-            observed.ended(asked, now, cell.is_lost(), long);
+            observed.ended(asked, self.hold.granted.until(now), cell.is_lost(), long);
         }
         Some(Leaves::At(now))
     }

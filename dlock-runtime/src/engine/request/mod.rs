@@ -338,7 +338,7 @@ impl LockRequest {
             self.release.unwrap_or(settings.release),
         );
         let spec = |key: Key| AcquireSpec {
-            queue_key: QueueKey::of(key.as_str().into(), &kind, self.wanted.is_fair()),
+            queue_key: QueueKey::of(key.name().clone(), &kind, self.wanted.is_fair()),
             key,
             kind: kind.clone(),
             reentrant: self.wanted.is_reentrant(),

@@ -10,4 +10,5 @@ mod key;
 mod lease;
 mod pattern;
 mod report;
+mod shared_text;
 mod shown;
