@@ -159,12 +159,13 @@ fn millis(word: &str) -> Result<Duration, Failure> {
     Ok(Duration::from_millis(word.parse()?))
 }
 
-/// This process's resident memory, if the system reports it.
+/// This process's resident memory, if the system reports it: without the pages of its program file,
+/// which are read as its code is first executed and are no lock's.
 fn memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes * 1024)
 }
