@@ -23,7 +23,7 @@ async fn server(args: &[&str], rights: &[&str]) -> RedisServer {
     server
 }
 
-/// The part that all tokens of this process share, read from a lock's value: 32 hexadecimal digits.
+/// The part that all tokens of this process share, read from a lock's value: 16 hexadecimal digits.
 async fn token_of_this_process() -> String {
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
@@ -31,7 +31,7 @@ async fn token_of_this_process() -> String {
     let value: String = server.ask(&["GET", "lock:k"]).await;
     let token = value.split('|').nth(2).unwrap();
     let (instance, _) = token.split_once('-').unwrap();
-    assert_eq!(instance.len(), 32);
+    assert_eq!(instance.len(), 16);
     instance.to_owned()
 }
 

@@ -1,8 +1,9 @@
 //! The token of one attempt: it makes a lock *ours*.
 //!
-//! `<instance>-<pool>-<number>`, in hexadecimal digits: 128 bits of OS randomness for the process,
-//! 64 for the pool that drew it, so that two copies of a machine share no pool that is made
-//! afterwards, and a sequence number. Invariants: a token is never used for a second attempt; a
+//! `<instance>-<pool>-<number>`, in hexadecimal digits: 64 bits of OS randomness for the process, 64
+//! for the pool that drew it, so that two copies of a machine share no pool that is made afterwards,
+//! and a sequence number. No digit more: a script of the server hashes each value that it handles,
+//! byte by byte. Invariants: a token is never used for a second attempt; a
 //! pool recognizes its own tokens, and only those that it has drawn, so guessing a later number is
 //! useless; a token is never shown (no `Display`, an empty `Debug`), for any client that knows it
 //! may release its lock.
@@ -84,7 +85,7 @@ impl Token {
     pub(crate) fn of_test(sequence: u64) -> Self {
         const OF_TEST: &Instance = &Instance {
             random: 7,
-            text: "00000000000000000000000000000007",
+            text: "0000000000000007",
             pid_text: "7",
         };
         Self {
@@ -123,13 +124,8 @@ impl Token {
 
     /// A number to spread timers with: random in all 64 bits, different for each attempt.
     pub(crate) fn scatter(self) -> u64 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "any 64 of the random bits will do"
-        )]
-        let random = self.instance.random as u64;
         let number = self.sequence ^ self.pool;
-        random ^ number.wrapping_mul(SPREAD)
+        self.instance.random ^ number.wrapping_mul(SPREAD)
     }
 }
 
@@ -154,7 +150,7 @@ fn hex_digits(number: u64) -> u64 {
 }
 
 /// The longest text of a token: three numbers in hexadecimal digits, joined by dashes.
-const WIRE_AT_MOST: usize = 32 + 1 + 16 + 1 + 16;
+const WIRE_AT_MOST: usize = 16 + 1 + 16 + 1 + 16;
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,7 +161,7 @@ impl fmt::Debug for Token {
 /// A process. Its texts live as long as the process.
 struct Instance {
     /// Its identity.
-    random: u128,
+    random: u64,
     /// The same, as text in each of its tokens.
     text: &'static str,
     pid_text: &'static str,
@@ -179,12 +175,12 @@ impl Instance {
     }
 
     fn draw() -> Result<Self, getrandom::Error> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; 8];
         getrandom::fill(&mut bytes)?;
-        let random = u128::from_le_bytes(bytes);
+        let random = u64::from_le_bytes(bytes);
         Ok(Self {
             random,
-            text: format!("{random:032x}").leak(), // once per process
+            text: format!("{random:016x}").leak(), // once per process
             pid_text: std::process::id().to_string().leak(),
         })
     }

@@ -332,15 +332,15 @@ async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output =
     .await
 }
 
-/// A channel name that no other connection has ever had.
+/// A channel name that no other connection has.
 fn channel(plan: &Plan) -> Result<String, CommandError> {
-    let mut id = [0; 16];
+    let mut id = [0; 8];
     getrandom::fill(&mut id).map_err(|why| {
         CommandError::Setup(Reason::new(format_args!(
             "the system gives no random numbers: {why}"
         )))
     })?;
-    Ok(plan.names.channel(u128::from_le_bytes(id)))
+    Ok(plan.names.channel(u64::from_le_bytes(id)))
 }
 
 /// Subscribes the connection to a channel. Refused if the ACL or a proxy forbids it, or with RESP2.

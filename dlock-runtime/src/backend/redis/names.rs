@@ -273,8 +273,8 @@ impl Names {
     }
 
     /// The channel of a connection.
-    pub(super) fn channel(&self, id: u128) -> String {
-        format!("{}@grant:{id:032x}", self.namespace)
+    pub(super) fn channel(&self, id: u64) -> String {
+        format!("{}@grant:{id:016x}", self.namespace)
     }
 }
 

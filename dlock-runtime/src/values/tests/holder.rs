@@ -299,7 +299,7 @@ fn no_output_shows_a_token() {
     let token = source.draw();
     let secret = token.to_wire();
     let (instance, sequence) = secret.split_once('-').unwrap();
-    assert_eq!(instance.len(), 32, "128 bits");
+    assert_eq!(instance.len(), 16, "64 bits, and as many of the pool");
     let value = write(token, &about(&WrittenName::of("host"), "f", at(1)));
     let mut all = vec![format!("{token:?}"), format!("{source:?}")];
     for value in [retired(&value), value] {

@@ -146,7 +146,7 @@ fn a_namespace_may_be_empty() {
 #[test]
 fn a_channel_is_in_the_namespace() {
     let channel = Names::new("shop:", false).channel(0xAB);
-    assert_eq!(channel, format!("shop:@grant:{:032x}", 0xAB));
+    assert_eq!(channel, format!("shop:@grant:{:016x}", 0xAB));
 }
 
 /// Every text of up to `most` of these pieces: the parts of names, and texts that could be mistaken
