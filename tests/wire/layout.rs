@@ -57,10 +57,9 @@ async fn ship(id: u64, server: &RedisServer, pool: &LockPool) -> Result<(), Lock
     let [instance, number, sequence] = parts[..] else {
         panic!("instance, pool and sequence")
     };
-    assert_eq!(instance.len(), 32);
-    assert!(u128::from_str_radix(instance, 16).is_ok());
+    assert_eq!(instance.len(), 16);
     assert!(
-        [number, sequence]
+        [instance, number, sequence]
             .iter()
             .all(|it| u64::from_str_radix(it, 16).is_ok())
     );

@@ -67,7 +67,7 @@ fn is_address(name: &str) -> bool {
     let is_hex =
         |id: &str, digits| id.len() == digits && id.bytes().all(|it| it.is_ascii_hexdigit());
     let parts = name.split_once(";lock:@grant:");
-    parts.is_some_and(|(run_id, id)| is_hex(run_id, 16) && is_hex(id, 32))
+    parts.is_some_and(|(run_id, id)| is_hex(run_id, 16) && is_hex(id, 16))
 }
 
 #[tokio::test]
