@@ -402,7 +402,8 @@ impl AtomicCause {
 
     fn get(&self) -> Option<LostCause> {
         let at = self.0.load(Ordering::Acquire).checked_sub(1)?;
-        CAUSES.get(usize::from(at)).copied()
+        let cause = CAUSES.get(usize::from(at)).copied();
+        Some(cause.unwrap_or(LostCause::Deadline)) // a loss is one, whatever its number
     }
 
     /// `false` if there is one already: the first wins.

@@ -46,7 +46,7 @@ pub struct Key(Arc<Text>);
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Text {
-    /// With all that refers to the lock by its name.
+    /// Shared with all that refers to the lock by its name.
     whole: Arc<str>,
     /// How many bytes of `whole` are the namespace.
     namespace: usize,
