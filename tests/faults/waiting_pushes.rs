@@ -206,7 +206,7 @@ const NO_GRANTS: [&str; 13] = [
     "1|granted\nlock:item",
     "1|granted\nlock:item\n%",
     "1|granted\nlock:item\n1|x|t||1|0|0||h|1|f|1\n1\n1\n1\n",
-    "1|granted\nlock:item\n1|x|0123456789abcdef0123456789abcdef-1-%||1|0|0||h|1|f|1\n%\n%\n3000\n",
+    "1|granted\nlock:item\n1|x|0123456789abcdef-0123456789abcdef-%||1|0|0||h|1|f|1\n%\n%\n3000\n",
     "1|granted\nlock:item\n1|x|a-1-1||1|0|0||h|1|f|1\n-1\n1e99\n99999999999999999999999999\n",
     "1|granted\nlock:item\nvalue\n18446744073709551615\n18446744073709551615\n18446744073709551615\n",
     "1|granted\nlock:nobody's\nvalue\n%\n%\n%\n",

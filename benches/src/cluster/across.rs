@@ -101,7 +101,7 @@ struct Item {
 
 impl Item {
     fn new(number: usize, has_tag: bool) -> Self {
-        let (token, channel) = (fastrand::u128(..), fastrand::u128(..));
+        let [process, pool, channel] = [(); 3].map(|()| fastrand::u64(..));
         let (lock, queue, heartbeats, slot) = if has_tag {
             let name = |letter| format!("lock:@{letter}#{{own}}:{number}");
             let lock = format!("lock:{{own}}:{number}");
@@ -118,7 +118,7 @@ impl Item {
             heartbeats,
             counter: format!("lock:@fence:{{{slot}}}"),
             value: format!(
-                "1|x|{token:032x}|;lock:@grant:{channel:032x}|10000|0|0||host|12345|benches::own|1790000000000000"
+                "1|x|{process:016x}-{pool:016x}-1|;lock:@grant:{channel:016x}|10000|0|0||host|12345|benches::own|1790000000000000"
             ),
         }
     }

@@ -159,8 +159,8 @@ fn millis(word: &str) -> Result<Duration, Failure> {
     Ok(Duration::from_millis(word.parse()?))
 }
 
-/// This process's resident memory, if the system reports it: without the pages of its program file,
-/// which are read as its code is first executed and are no lock's.
+/// This process's anonymous memory, if the system reports it: what it has allocated. The pages of its
+/// program file are left out: they are read as code first runs, however many locks there are.
 fn memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

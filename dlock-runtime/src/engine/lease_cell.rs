@@ -5,6 +5,7 @@
 //! It decides nothing but that a deadline has passed. Invariant: once `cause` is set or `released`
 //! is true, the lease is never held again.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -375,7 +376,6 @@ impl Drop for Lost {
 }
 
 /// A cause, or none yet, without a mutex.
-#[derive(Debug)]
 struct AtomicCause(AtomicU8);
 
 /// In the order of their numbers; a number is an index here, plus 1.
@@ -420,7 +420,21 @@ impl AtomicCause {
     }
 
     const fn number(cause: LostCause) -> u8 {
-        cause as u8 + 1
+        match cause {
+            LostCause::Deadline => 1,
+            LostCause::Gone => 2,
+            LostCause::MaxHold => 3,
+            LostCause::MaxRenewals => 4,
+            LostCause::Watchdog => 5,
+            LostCause::Unclear => 6,
+            LostCause::Forked => 7,
+        }
+    }
+}
+
+impl fmt::Debug for AtomicCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
     }
 }
 
@@ -428,7 +442,7 @@ impl AtomicCause {
 const _: () = {
     let mut at = 0;
     while at < CAUSES.len() {
-        assert!(CAUSES[at] as usize == at);
         at += 1;
+        assert!(AtomicCause::number(CAUSES[at - 1]) as usize == at);
     }
 };

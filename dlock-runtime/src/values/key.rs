@@ -123,7 +123,7 @@ impl Key {
     /// ```
     #[must_use]
     pub fn verbatim(text: impl Into<String>) -> Key {
-        Key::made_by(text.into().into(), Origin::Verbatim)
+        Key::made_by(Arc::from(text.into()), Origin::Verbatim)
     }
 
     /// The name, including the namespace if it has one.

@@ -1,7 +1,7 @@
 //! The values: what a lock is called, who holds it, for how long, and what can go wrong. Plain
 //! data, checked once when it is made.
 //!
-//! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `shared_text`, `holder`, `fence`,
+//! Read in this order: `shared_text`, `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`,
 //! `moment`, `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
 //! `finding`, `report`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`,
 //! `memory_value`, `slot`.

@@ -1,5 +1,5 @@
-//! Text that many refer to: written in a buffer of its thread that is used again, and allocated
-//! once.
+//! The text of a key or an entry, which many refer to: written in a buffer of the thread, which the
+//! next text uses again, and copied once into an allocation of its size.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ thread_local! {
     static BUFFER: Cell<String> = const { Cell::new(String::new()) };
 }
 
-/// An empty buffer to write to.
+/// An empty buffer to write to: a new one while another text is being written.
 pub(crate) fn begin() -> String {
     let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default(); // empty while a thread ends
     buffer.clear();

@@ -2,8 +2,10 @@
 //!
 //! `<instance>-<pool>-<number>`, in hexadecimal digits: 64 bits of OS randomness for the process, 64
 //! for the pool that drew it, so that two copies of a machine share no pool that is made afterwards,
-//! and a sequence number. No digit more: a script of the server hashes each value that it handles,
-//! byte by byte. Invariants: a token is never used for a second attempt; a
+//! and a sequence number. Each digit costs: the server's Lua hashes all of a value, three times a
+//! cycle.
+//!
+//! Invariants: a token is never used for a second attempt; a
 //! pool recognizes its own tokens, and only those that it has drawn, so guessing a later number is
 //! useless; a token is never shown (no `Display`, an empty `Debug`), for any client that knows it
 //! may release its lock.

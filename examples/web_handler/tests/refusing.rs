@@ -94,7 +94,7 @@ async fn the_log_knows_what_the_client_is_not_told() {
     let lab = Lab::on(&redis).await;
     // As a process on another host writes it.
     let value = format!(
-        "1|x|{:032x}-1||10000|0|0||{SECRET_HOST}|4711|shop::restock|1790000000000",
+        "1|x|{:016x}-{0:016x}-1||10000|0|0||{SECRET_HOST}|4711|shop::restock|1790000000000",
         1
     );
     let held = ["SET", "lock:buyer:grumpy", &value, "PX", "10000"];

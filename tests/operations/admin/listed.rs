@@ -18,8 +18,8 @@ async fn fill(server: &RedisServer) {
     let script = "for i = ARGV[1], ARGV[1] + 4999 do \
         redis.call('SET', 'lock:item:' .. i, ARGV[2] .. string.format('%x', i) .. ARGV[3], 'PX', 600000) end";
     let (begin, end) = (
-        "1|x|0123456789abcdef0123456789abcdef-0123456789abcdef-",
-        "|0123456789abcdef;lock:@grant:0123456789abcdef0123456789abcdef|30000|0|0||web-1|4711|shop::purchase|1700000000000",
+        "1|x|0123456789abcdef-0123456789abcdef-",
+        "|0123456789abcdef;lock:@grant:0123456789abcdef|30000|0|0||web-1|4711|shop::purchase|1700000000000",
     );
     for from in (0..MANY).step_by(5000) {
         let words = ["EVAL", script, "0", &from.to_string(), begin, end];

@@ -332,7 +332,7 @@ async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output =
     .await
 }
 
-/// A channel name that no other connection has.
+/// A random channel name. Two connections that share one ignore each other's messages.
 fn channel(plan: &Plan) -> Result<String, CommandError> {
     let mut id = [0; 8];
     getrandom::fill(&mut id).map_err(|why| {

@@ -1,7 +1,7 @@
 //! Names what stands at a lock for one holder or waiter, without showing it.
 //!
 //! Whoever knows an entry may release its lock, so an entry is never shown. Invariant: a
-//! fingerprint is one-way; an entry's token has 192 random bits, so nobody finds the entry by
+//! fingerprint is one-way; an entry's token has 128 random bits, so nobody finds the entry by
 //! trying.
 
 use std::fmt;
