@@ -101,8 +101,12 @@ impl Lab {
             let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
             let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
             let environment = String::from_utf8_lossy(&environment).into_owned();
-            let ours = environment.contains(&mark) && environment.contains(&port);
-            ours.then_some(pid)
+            // Behind a colon: the fence of another test's lock may have the same digits.
+            let mut rests = environment
+                .split(':')
+                .filter_map(|it| it.strip_prefix(&*port));
+            let is_here = rests.any(|rest| !rest.starts_with(|it: char| it.is_ascii_digit()));
+            (environment.contains(&mark) && is_here).then_some(pid)
         });
         pids.collect()
     }
