@@ -5,10 +5,9 @@
 //! and a sequence number. Each digit costs: the server's Lua hashes all of a value, three times a
 //! cycle.
 //!
-//! Invariants: a token is never used for a second attempt; a
-//! pool recognizes its own tokens, and only those that it has drawn, so guessing a later number is
-//! useless; a token is never shown (no `Display`, an empty `Debug`), for any client that knows it
-//! may release its lock.
+//! Invariants: a token is never used for a second attempt; a pool recognizes its own tokens, and
+//! only those that it has drawn, so guessing a later number is useless; a token is never shown (no
+//! `Display`, an empty `Debug`), for any client that knows it may release its lock.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -9,7 +9,7 @@ use dlock_grammar::bounds::{self, BoundError};
 /// A lease's length: between 10 ms and 24 h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ttl {
-    /// Half of a `Duration`, and each lock keeps some.
+    /// In 8 bytes: a `Duration` has 16, and each lock keeps two lengths.
     nanos: u64,
 }
 
