@@ -6,8 +6,8 @@
 //! of several. `ended` drops one at a chosen moment, `outside` has none at all, `incomplete` has
 //! one without timers or I/O, `undriven` one that is not run. `waiting` is a queue over several
 //! runtimes, one of which runs the leader, and `unpolled` one with waiters that are no longer
-//! polled. `watchdog` counts the pool's own threads. `forked` is a child process with its parent's
-//! pool.
+//! polled. `watchdog` counts the pool's own threads. `wakers` drops wakers that own a guard. `forked`
+//! is a child process with its parent's pool.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,6 +28,7 @@ mod undriven;
 mod unpolled;
 mod visitors;
 mod waiting;
+mod wakers;
 mod watchdog;
 
 use std::time::Duration;

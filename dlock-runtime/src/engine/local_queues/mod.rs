@@ -203,6 +203,7 @@ impl LocalQueues {
         if let Some(error) = it.queue_state.sent_away.remove(&waiter_id) {
             return (PollResult::SentAway(error), None);
         }
+        it.listen(waiter_id, waker);
         it.queue_state.notifies |= it.queue_state.queue.responds(waiter_id);
         let holder = |attempt: Attempt, lease: &_| self.cell(spec, attempt, lease);
         let checked = it.client().check(waiter_id, now, &spec.terms, holder);
@@ -229,9 +230,6 @@ impl LocalQueues {
             }
             Checked::Wait => None,
         };
-        if let Some(waiter) = it.queue_state.queue.waiter(waiter_id) {
-            waiter.listen_with(waker);
-        }
         let mut leader_epoch = it.queue_state.become_leader(now);
         if leader_epoch.is_none() && it.queue_state.is_stuck(now, self.stuck_after) {
             unowned = unowned.or(it.client().take_over(now));
@@ -252,6 +250,7 @@ impl LocalQueues {
     ) -> Option<Token> {
         self.at(queue_key, |it| {
             it.queue_state.sent_away.remove(&waiter_id);
+            it.listen(waiter_id, Waker::noop());
             let unowned = it.client().leave(waiter_id, now);
             it.queue_state.wake_called(); // a pending grant may be the next waiter's now
             it.queue_state.notifies = true;
@@ -292,6 +291,7 @@ impl LocalQueues {
             tokens: &mut state.tokens,
             command_timeout: self.shared.command_timeout,
             begins: None,
+            retired: None,
         })
     }
 
@@ -323,6 +323,7 @@ impl LocalQueues {
         let Locked {
             queue_state,
             begins,
+            retired,
             ..
         } = locked;
         let wakes = std::mem::take(&mut queue_state.wakes);
@@ -332,6 +333,7 @@ impl LocalQueues {
         }
         let begun = begins.map(|token| self.shared.begins(&mut state, token));
         drop(state);
+        drop(retired);
         wakes.wake();
         if let Some(begun) = begun {
             self.shared.begun(begun);

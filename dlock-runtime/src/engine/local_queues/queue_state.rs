@@ -92,8 +92,11 @@ impl QueuedWaiter {
         Self { spec, waker }
     }
 
-    pub(in crate::engine) fn listen_with(&mut self, waker: &Waker) {
-        self.waker.clone_from(waker); // costs nothing if it is the same
+    /// The waker that it listened with before, if that is another one.
+    #[must_use = "it has to be dropped after unlocking"]
+    pub(in crate::engine) fn listen_with(&mut self, waker: &Waker) -> Option<Waker> {
+        let is_other = !self.waker.will_wake(waker);
+        is_other.then(|| std::mem::replace(&mut self.waker, waker.clone()))
     }
 }
 
@@ -222,9 +225,19 @@ pub(in crate::engine) struct Locked<'a> {
     /// The token of a lease that begins: after unlocking, the caller makes sure that the watchdog
     /// watches it.
     pub(super) begins: Option<Token>,
+    /// A waker that no waiter listens with any more. It is dropped after unlocking: it may own a
+    /// task, whose drop locks the mutex.
+    pub(super) retired: Option<Waker>,
 }
 
 impl Locked<'_> {
+    /// From here on this waiter is woken by this waker.
+    pub(super) fn listen(&mut self, waiter_id: WaiterId, waker: &Waker) {
+        if let Some(waiter) = self.queue_state.queue.waiter(waiter_id) {
+            self.retired = waiter.listen_with(waker);
+        }
+    }
+
     pub(in crate::engine) fn client(&mut self) -> Client<'_, QueuedWaiter, Arc<LeaseCell>> {
         Client {
             queue: Some(&mut self.queue_state.queue),

@@ -32,8 +32,7 @@
 //!   against that, and the others wait until that thread goes on.
 //!
 //! Never in this folder: the lock held across an `await`, or a call under it that takes another
-//! lock of ours. A waker that is replaced, or whose caller goes, is dropped under it: those of tokio
-//! own no caller.
+//! lock of ours or drops or wakes a waker.
 
 mod command;
 mod flusher;

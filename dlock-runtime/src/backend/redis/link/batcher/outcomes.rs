@@ -1,7 +1,8 @@
 //! Where callers whose commands wait or are in a batch find the outcome. Pure: no clock, no I/O.
 //!
-//! Slots are used again, so that an item allocates nothing. Invariant: a slot is free only if
-//! neither a caller nor an item has its id.
+//! Slots are used again, so that an item allocates nothing. Invariants: a slot is free only if
+//! neither a caller nor an item has its id; no waker is dropped here, but handed out, to be dropped
+//! or woken after unlocking: its vtable is a stranger's code, which may drop a guard.
 
 use std::task::Waker;
 
@@ -10,7 +11,8 @@ use std::task::Waker;
 pub(super) struct SlotId(pub(super) usize);
 
 #[derive(Debug)]
-enum Slot<T> {
+#[must_use = "its waker has to be dropped after unlocking"]
+pub(super) enum Slot<T> {
     Free,
     /// Its caller waits, with this waker.
     Waits(Waker),
@@ -48,31 +50,32 @@ impl<T> Outcomes<T> {
             self.slots.push(Slot::Free);
             SlotId(self.slots.len() - 1)
         });
-        self.set(id, Slot::Waits(waker.clone()));
+        let _free = self.set(id, Slot::Waits(waker.clone()));
         id
     }
 
-    /// The caller reads the outcome, and then has the slot no more; `None`: it is woken when there
-    /// is one.
-    pub(super) fn poll(&mut self, id: SlotId, waker: &Waker) -> Option<T> {
-        match self.slots.get_mut(id.0)? {
-            Slot::Waits(known) => known.clone_from(waker), // costs nothing if it is the same
-            Slot::Ended(_) => return self.take(id),
-            Slot::Free | Slot::Left => {}
+    /// The caller reads the outcome, and then has the slot no more; otherwise it is woken when there
+    /// is one, and the waker that it had before is handed out.
+    pub(super) fn poll(&mut self, id: SlotId, waker: &Waker) -> Slot<T> {
+        match self.slots.get_mut(id.0) {
+            Some(Slot::Waits(known)) if !known.will_wake(waker) => {
+                Slot::Waits(std::mem::replace(known, waker.clone()))
+            }
+            Some(Slot::Ended(_)) => self.free(id),
+            _ => Slot::Free,
         }
-        None
     }
 
-    /// The caller goes, with the outcome if there is one. `withdrawn`: so does the item.
-    pub(super) fn leave(&mut self, id: SlotId, withdrawn: bool) -> Option<T> {
+    /// The caller goes, with the outcome if there is one, or with its waker. `withdrawn`: the item
+    /// goes, too.
+    pub(super) fn leave(&mut self, id: SlotId, withdrawn: bool) -> Slot<T> {
         if let Some(Slot::Waits(_)) = self.slots.get(id.0)
             && !withdrawn
         {
-            self.set(id, Slot::Left);
             self.departures += 1;
-            return None;
+            return self.set(id, Slot::Left);
         }
-        self.take(id)
+        self.free(id)
     }
 
     /// Whether the item's caller still waits.
@@ -85,16 +88,14 @@ impl<T> Outcomes<T> {
         if let Slot::Waits(waker) = self.set(id, Slot::Ended(outcome)) {
             return Some(waker);
         }
-        self.take(id); // nobody reads it
+        let _unread = self.free(id); // nobody is left who has a waker
         None
     }
 
-    fn take(&mut self, id: SlotId) -> Option<T> {
+    /// The former content.
+    fn free(&mut self, id: SlotId) -> Slot<T> {
         self.free.push(id);
-        match self.set(id, Slot::Free) {
-            Slot::Ended(outcome) => Some(outcome),
-            _ => None,
-        }
+        self.set(id, Slot::Free)
     }
 
     /// The former content.
@@ -106,5 +107,14 @@ impl<T> Outcomes<T> {
     #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+}
+
+impl<T> Slot<T> {
+    pub(super) fn outcome(self) -> Option<T> {
+        match self {
+            Slot::Ended(outcome) => Some(outcome),
+            Slot::Free | Slot::Waits(_) | Slot::Left => None,
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! callers. Every item is sent once or withdrawn, and a flusher is pending while one waits.
 
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -12,7 +12,7 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use tokio::time::Instant;
 
 use super::flusher::Flusher;
-use super::outcomes::Outcomes;
+use super::outcomes::{Outcomes, Slot};
 use super::state::{ItemId, MANY, State, Takes};
 use super::{Batcher, Begun, Command, Item, Outcome, OwnedCommand, Resumed};
 use crate::backend::batched::{BatchedAnswer, Batching, Step, Ticket};
@@ -285,31 +285,68 @@ fn a_slot_is_free_when_neither_caller_nor_item_is_left() {
         outcomes.open(waker),
     );
     assert!(outcomes.is_awaited(read));
-    assert_eq!(outcomes.poll(read, waker), None);
+    assert_eq!(outcomes.poll(read, waker).outcome(), None);
     assert!(
         outcomes.end(read, 1).is_some(),
         "its caller has to be woken"
     );
     assert!(!outcomes.is_awaited(read));
-    assert_eq!(outcomes.poll(read, waker), Some(1));
+    assert_eq!(outcomes.poll(read, waker).outcome(), Some(1));
 
     assert_eq!(outcomes.departures(), 0);
-    assert_eq!(outcomes.leave(late, false), None);
+    assert_eq!(outcomes.leave(late, false).outcome(), None);
     assert!(!outcomes.is_awaited(late));
     assert_eq!(outcomes.departures(), 1);
     assert_eq!(outcomes.in_use(), 3, "its item still has the slot");
     assert!(outcomes.end(late, 2).is_none(), "nobody is left");
 
-    assert_eq!(outcomes.leave(withdrawn, true), None);
+    assert_eq!(outcomes.leave(withdrawn, true).outcome(), None);
     assert!(outcomes.end(missed, 3).is_some(), "it can be woken");
-    assert_eq!(outcomes.leave(missed, false), Some(3));
+    assert_eq!(outcomes.leave(missed, false).outcome(), Some(3));
     assert_eq!(outcomes.departures(), 1, "these left no item behind");
     assert_eq!(outcomes.in_use(), 0);
 
     let again = outcomes.open(waker);
     assert!(outcomes.is_awaited(again));
-    assert_eq!(outcomes.poll(again, waker), None);
+    assert_eq!(outcomes.poll(again, waker).outcome(), None);
     assert_eq!(outcomes.in_use(), 1);
+}
+
+/// Dropping a waker may run anybody's code, also code that drops a guard and so comes back here.
+#[test]
+fn a_waker_that_is_replaced_or_left_behind_is_handed_out() {
+    let waker = || Waker::from(Arc::new(Counted));
+    let mut outcomes = Outcomes::<u8>::new();
+    let alive = |waker: &Waker| waker.data();
+    let [first, second] = [waker(), waker()];
+    let slots = [(); 3].map(|()| outcomes.open(&first));
+    for slot in slots {
+        let replaced = outcomes.poll(slot, &second);
+        assert!(matches!(&replaced, Slot::Waits(it) if alive(it) == alive(&first)));
+        assert!(
+            matches!(outcomes.poll(slot, &second), Slot::Free),
+            "the same"
+        );
+    }
+    let [stays, withdrawn, ends] = slots;
+    for former in [
+        outcomes.leave(stays, false),
+        outcomes.leave(withdrawn, true),
+    ] {
+        assert!(matches!(&former, Slot::Waits(it) if alive(it) == alive(&second)));
+    }
+    assert!(
+        outcomes
+            .end(ends, 1)
+            .is_some_and(|it| alive(&it) == alive(&second))
+    );
+}
+
+/// Two of them are two callers.
+struct Counted;
+
+impl Wake for Counted {
+    fn wake(self: Arc<Self>) {}
 }
 
 /// Access for the tests of a batch's answers.
@@ -355,8 +392,8 @@ impl Batcher {
         Flusher::of(self, batch).await;
         let mut waiters = self.waiters();
         let outcome = |slot| {
-            let outcome = waiters.outcomes.poll(slot, Waker::noop());
-            match outcome.expect("everybody is answered") {
+            let former = waiters.outcomes.poll(slot, Waker::noop());
+            match former.outcome().expect("everybody is answered") {
                 Outcome::Ended(answered) => Some(answered.map(|(reply, _)| reply)),
                 Outcome::Alone => None,
             }

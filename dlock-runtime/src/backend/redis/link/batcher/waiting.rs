@@ -101,10 +101,10 @@ impl<'a> Waiting<'a> {
     fn is_stuck(&mut self) -> bool {
         let mut waiters = self.batcher.waiters();
         let withdrawn = waiters.queue.withdraw_if_stuck(self.id);
-        if withdrawn.is_some() && !std::mem::replace(&mut self.is_over, true) {
-            waiters.outcomes.leave(self.slot, true);
-        }
+        let goes = withdrawn.is_some() && !std::mem::replace(&mut self.is_over, true);
+        let former = goes.then(|| waiters.outcomes.leave(self.slot, true));
         drop(waiters);
+        drop(former);
         withdrawn.is_some()
     }
 
@@ -126,7 +126,8 @@ impl Future for Waiting<'_> {
         if is_new || self.is_over {
             return Poll::Pending; // nothing new, or polled after its end
         }
-        let outcome = self.batcher.waiters().outcomes.poll(self.slot, cx.waker());
+        let former = self.batcher.waiters().outcomes.poll(self.slot, cx.waker());
+        let outcome = former.outcome();
         self.is_over = outcome.is_some();
         outcome.map_or(Poll::Pending, Poll::Ready)
     }
@@ -157,8 +158,8 @@ impl Batcher {
         waker: &Waker,
     ) -> Resumed<'_> {
         let slot = SlotId(ticket.slot);
-        let outcome = self.waiters().outcomes.poll(slot, waker);
-        match outcome {
+        let former = self.waiters().outcomes.poll(slot, waker);
+        match former.outcome() {
             Some(Outcome::Ended(answered)) => Resumed::Ended(answered),
             Some(Outcome::Alone) => Resumed::GoesOn(Begun::Alone(None)),
             None if self.keeps_deadlines() => Resumed::Waits(ticket),
@@ -179,7 +180,8 @@ impl Batcher {
     /// The caller was dropped: a node's item stays.
     fn gone(&self, id: ItemId, slot: SlotId) {
         if self.is_of_node {
-            self.waiters().outcomes.leave(slot, false);
+            let former = self.waiters().outcomes.leave(slot, false);
+            drop(former);
         } else {
             self.leave(id, slot);
         }
@@ -190,8 +192,8 @@ impl Batcher {
     fn leave(&self, id: ItemId, slot: SlotId) -> (bool, Option<Outcome>) {
         let mut waiters = self.waiters();
         let withdrawn = waiters.queue.withdraw(id);
-        let outcome = waiters.outcomes.leave(slot, withdrawn.is_some());
+        let former = waiters.outcomes.leave(slot, withdrawn.is_some());
         drop(waiters);
-        (withdrawn.is_some(), outcome)
+        (withdrawn.is_some(), former.outcome())
     }
 }
