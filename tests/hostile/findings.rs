@@ -318,7 +318,7 @@ async fn a_time_that_is_to_come_keeps_no_key(lab: Lab) {
         let guard = wait::within(CAP, &mut waiter).await;
         guard.expect("its turn").unwrap().release().await.unwrap();
         until("the key is not kept", CAP, async || {
-            lab.value("lock:item").await.is_none()
+            lab.is_free("item").await
         })
         .await;
     }

@@ -139,6 +139,14 @@ impl Lab {
         [first, second, third][usize::try_from(slot * 3 / 16_384).unwrap()]
     }
 
+    /// The servers that have this lock: all nodes.
+    async fn servers_of(&self, key: &str) -> Vec<&RedisServer> {
+        match self.cluster {
+            Some(_) => vec![self.server_of(key).await],
+            None => self.servers.iter().collect(),
+        }
+    }
+
     pub(crate) async fn pool(&self) -> LockPool {
         let urls = self.servers.iter().map(RedisServer::url);
         let config = match (&self.cluster, &self.servers[..]) {
@@ -174,6 +182,16 @@ impl Lab {
         self.server_of(of).await.ask(&["GET", key]).await
     }
 
+    /// Whether nothing is at this lock's key; at any node, which would not vote for the next holder.
+    pub(crate) async fn is_free(&self, key: &str) -> bool {
+        for server in self.servers_of(key).await {
+            if server.pttl(&format!("lock:{key}")).await != -2 {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Who waits, in order, as the server knows it: the entries of its queue; the addresses that
     /// wait for the hint of the first node.
     pub(crate) async fn places(&self, key: &str) -> Vec<String> {
@@ -200,10 +218,7 @@ impl Lab {
 
     /// A task that waits for this request's lock and has its place in the queue; at each node, too.
     pub(crate) async fn queued(&self, key: &str, request: LockRequest) -> JoinHandle<LockGuard> {
-        let servers: Vec<&RedisServer> = match self.cluster {
-            Some(_) => vec![self.server_of(key).await],
-            None => self.servers.iter().collect(),
-        };
+        let servers = self.servers_of(key).await;
         let mut before = Vec::new();
         for server in &servers {
             before.push(places_at(server, key).await.len());
