@@ -205,7 +205,7 @@ fn a_lock_that_was_taken_away_ends_the_command_after_a_grace() {
     assert!(
         ended
             .stderr
-            .contains("deleted, flushed, evicted or taken over"),
+            .contains("deleted, flushed, evicted, taken over, or lost by its restart"),
         "{ended:?}"
     );
 

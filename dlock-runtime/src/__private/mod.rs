@@ -1,7 +1,7 @@
 //! What generated code calls. Not for people: it may change with every version.
 //!
-//! It decides nothing about locks. Invariant: whatever an attribute says reaches the engine as the
-//! same `LockRequest` that method calls build.
+//! Never in this folder: a decision about a lock. Invariant: whatever an attribute says reaches the
+//! engine as the same `LockRequest` that method calls build.
 
 mod spec;
 mod target;

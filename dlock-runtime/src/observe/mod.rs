@@ -2,8 +2,8 @@
 //! call (`call`) and of a hold (`hold`); what listeners and metrics are told (`classes`, `metrics`,
 //! `gauges`). The only folder that names the crates `tracing` and `metrics`.
 //!
-//! It decides nothing: the caller says when an event is due. Invariant: a text from outside is made
-//! printable before it is logged.
+//! Never in this folder: a decision; the caller says when an event is due. Invariant: a text from
+//! outside is made printable before it is logged.
 
 mod call;
 mod classes;

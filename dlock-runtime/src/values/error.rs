@@ -29,7 +29,7 @@ pub enum LockError {
     /// A locked function was called before [`init`](crate::init), outside any
     /// [`scope`](crate::LockPool::scope).
     #[error(
-        "dlock has no pool yet: call `dlock_runtime::init(\"redis://127.0.0.1:6379\").await?` in main, before the first locked function; in a test, `pool.scope(…)` around what calls it, and around each task that is spawned"
+        "dlock has no pool yet: call `dlock_runtime::init(\"redis://127.0.0.1:6379\").await?` in main, before the first locked function (if that call failed, there is no pool: call it again); in a test, `pool.scope(…)` around what calls it, and around each task that is spawned"
     )]
     NotInitialized,
 
@@ -70,7 +70,7 @@ pub enum LockError {
     /// deadlock.
     #[error("{key} {}", match (.inversion, .enclosing) {
         (Some(inversion), _) => format!("is asked for in an order that can deadlock, so take locks in one order everywhere: {inversion}"),
-        (None, Some(enclosing)) => format!("is already held around this call, so waiting for it would never end: {enclosing}"),
+        (None, Some(enclosing)) => format!("is already held around this call {enclosing}"),
         (None, None) => "is already held around this call, so waiting for it would never end".to_owned(),
     })]
     #[non_exhaustive]
@@ -107,7 +107,7 @@ pub enum LockError {
     /// The server did not execute the call for as long as the caller was willing to wait.
     #[error("{}{}: {}; {}", cause.as_text(), at(.key.as_ref()), cause.advice(), match .key {
         Some(_) => "the call may be repeated",
-        None => "nothing goes on trying, so call it again; `init` of a pool that is `lazy` succeeds all the same, and each lock tries",
+        None => "nothing goes on trying, so make this call again; `init` of a pool with `Config::lazy` succeeds all the same, and each of its locks tries",
     })]
     #[non_exhaustive]
     Unavailable {
@@ -320,7 +320,7 @@ impl fmt::Display for LostCause {
                 "its lease ran out: without `renew` its `ttl` is too short for the body; with it, the server could not be reached in time, or this process stood still"
             }
             LostCause::Gone => {
-                "the server no longer has it: deleted, flushed, evicted or taken over"
+                "the server no longer has it: deleted, flushed, evicted, taken over, or lost by its restart or failover"
             }
             LostCause::MaxHold => {
                 "it was held for as long as its `max_hold` allows; raise that if the body may take longer"

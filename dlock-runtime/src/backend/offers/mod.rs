@@ -1,6 +1,6 @@
 //! What a backend can do, asked once for each request before anything is sent or queued.
 //!
-//! It sends nothing. Invariant: a refusal says why, and what to do instead.
+//! Never in this folder: a command. Invariant: a refusal says why, and what to do instead.
 
 use std::fmt::Display;
 

@@ -1,8 +1,8 @@
 //! Administration: who holds which lock, who waits, and ending a hold.
 //!
-//! It reads what stands on the server, and releases by the value that it read; it takes no part in
-//! the waiting, and holds no state of a lock. Invariant: what it read leaves this folder as a
-//! report only.
+//! It reads what stands on the server, and releases by the value that it read. Never in this
+//! folder: a part in the waiting, or the state of a lock. Invariant: what it read leaves this
+//! folder as a report only.
 
 mod listing;
 mod watch;

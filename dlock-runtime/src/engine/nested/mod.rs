@@ -71,7 +71,10 @@ fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Reason {
         }
         _ => "pass the lock down, or say `reentrant` here to take it again",
     };
-    Reason::new(format_args!("by {}; {advice}", outer.site()))
+    Reason::new(format_args!(
+        "by {}, so waiting for it would never end; {advice}",
+        outer.site()
+    ))
 }
 
 fn join(outer: &LockGuard) -> Nested {

@@ -57,8 +57,12 @@ async fn it_names_who_holds_the_key_and_what_helps() {
     ];
     for (outer, inner, helps) in cases {
         let said = told(outer, inner).await;
-        let by = format!("would never end: by {}:", file!());
+        let by = format!("is already held around this call by {}:", file!());
         assert!(said.contains(&by) && said.contains(helps), "{said}");
+        assert!(
+            said.contains(", so waiting for it would never end; "),
+            "{said}"
+        );
         if helps.contains("reentrant") {
             assert!(
                 !said.contains("`write`") && !said.contains("owner"),

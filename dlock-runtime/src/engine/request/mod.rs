@@ -1,7 +1,7 @@
 //! Asks for a lock by method calls, as the attribute does from its arguments.
 //!
-//! It sends nothing itself. Invariant: a request is checked as a whole before anything is sent, and
-//! every wrong setting is in one error.
+//! Never in this folder: a command. Invariant: a request is checked as a whole before anything is
+//! sent, and every wrong setting is in one error.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -167,13 +167,16 @@ impl Config {
     ) -> Result<Config, LockError> {
         let (mut wrong, mut url, mut written) = (Vec::new(), None, Vec::new());
         let mut any_hopeless = false;
+        let mut missing = "DLOCK_URL is not set";
         for (name, value) in variables.filter(|(name, _)| !is_of_others(name)) {
             let Some(value) = value else {
                 wrong.push(format!("{name}: not valid UTF-8"));
                 continue;
             };
-            if name == URL {
-                url = Some(value).filter(|url| !url.is_empty());
+            if name == URL && !value.is_empty() {
+                url = Some(value);
+            } else if name == URL {
+                missing = "DLOCK_URL is empty";
             } else if value.is_empty() {
                 // A deployment template writes an empty text for a variable that it does not know.
                 wrong.push(format!("{name} is empty; leave it out for the default"));
@@ -181,7 +184,9 @@ impl Config {
                 written.push((name, setting, value));
             } else {
                 // Compared without the common prefix, which would make any two names alike.
+                let default = |known: &&str| known.strip_prefix("DEFAULT_") == Some(bare(&name));
                 let near = nearest(bare(&name), names().map(bare));
+                let near = near.or_else(|| names().map(bare).find(default));
                 any_hopeless |= near.is_none();
                 let hint = near.map(|near| format!(", did you mean {PREFIX}{near}?"));
                 let hint = hint.unwrap_or_default();
@@ -189,10 +194,9 @@ impl Config {
             }
         }
         if url.is_none() {
-            wrong.push(
-                "DLOCK_URL is not set; give the server's address, such as redis://127.0.0.1:6379"
-                    .to_owned(),
-            );
+            wrong.push(format!(
+                "{missing}; give the server's address, such as redis://127.0.0.1:6379"
+            ));
         }
         let has_url = url.is_some();
         let mut config = Config::new(url.unwrap_or_default());
@@ -224,7 +228,9 @@ impl Setting {
             Setting::Text(set) => Ok(set(config.clone(), value)),
             Setting::Time(set) => time(&value).map(|time| set(config.clone(), time)),
             Setting::Wait(set) if value == "forever" => Ok(set(config.clone(), Wait::Forever)),
-            Setting::Wait(set) => time(&value).map(|time| set(config.clone(), time.into())),
+            Setting::Wait(set) => time(&value)
+                .map(|time| set(config.clone(), time.into()))
+                .map_err(|why| why + "; or write \"forever\""),
             Setting::Release(set) => match value.as_str() {
                 "confirmed" => Ok(set(config.clone(), Release::Confirmed)),
                 "background" => Ok(set(config.clone(), Release::Background)),

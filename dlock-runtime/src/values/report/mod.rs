@@ -1,9 +1,9 @@
-//! What an administrator sees of one lock: its holders, its queue, its kind. For people and tools;
-//! nothing is decided by it.
+//! What an administrator sees of one lock: its holders, its queue, its kind. For people and tools.
+//! Never in this folder: a decision.
 //!
 //! `stored` is what was read from the server, and makes the report; `fingerprint` names a holder;
-//! `pattern` says which keys are meant.
-//! Invariant: neither a getter nor `Debug` shows a token, an entry or a foreign value.
+//! `pattern` says which keys are meant. Invariant: neither a getter nor `Debug` shows a token, an
+//! entry or a foreign value.
 
 mod fingerprint;
 pub(crate) mod pattern;

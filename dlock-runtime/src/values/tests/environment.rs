@@ -225,9 +225,9 @@ fn a_bad_value_is_refused_by_its_name() {
 fn a_missing_address_and_an_unknown_variable_are_refused() {
     assert!(refused(&[]).contains("DLOCK_URL is not set; give"));
     let said = refused(&[("DLOCK_URL", "memory://"), ("DLOCK_TTL", "10s")]);
-    assert!(
-        said.contains("DLOCK_TTL is not a setting") && said.contains("DLOCK_DEFAULT_TTL"),
-        "{said}"
+    assert_eq!(
+        said,
+        "DLOCK_TTL is not a setting of dlock, did you mean DLOCK_DEFAULT_TTL?"
     );
     let said = refused(&[
         ("DLOCK_URL", "memory://"),
@@ -257,7 +257,13 @@ fn an_empty_value_is_refused() {
             format!("{name} is empty; leave it out for the default")
         );
     }
-    assert!(refused(&[("DLOCK_URL", "")]).starts_with("DLOCK_URL is not set; give"));
+    assert!(refused(&[("DLOCK_URL", "")]).starts_with("DLOCK_URL is empty; give"));
+}
+
+#[test]
+fn a_wait_may_be_without_an_end() {
+    let said = refused(&[("DLOCK_URL", "memory://"), ("DLOCK_DEFAULT_WAIT", "never")]);
+    assert!(said.ends_with("; or write \"forever\""), "{said}");
 }
 
 #[test]

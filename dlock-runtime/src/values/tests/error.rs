@@ -241,7 +241,7 @@ fn others_say_what_to_do() {
                 inversion: None,
                 enclosing: Some(Reason::new("by shop::sell, x.rs:1; pass the lock down")),
             },
-            "would never end: by shop::sell, x.rs:1; pass the lock down",
+            "already held around this call by shop::sell, x.rs:1; pass the lock down",
         ),
         (
             LockError::WouldDeadlock {
@@ -279,7 +279,7 @@ fn others_say_what_to_do() {
                 cause: UnavailableCause::Unreachable,
                 source: Reason::new("refused"),
             },
-            "nothing goes on trying, so call it again; `init` of a pool that is `lazy`",
+            "nothing goes on trying, so make this call again; `init` of a pool with `Config::lazy`",
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),

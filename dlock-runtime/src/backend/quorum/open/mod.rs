@@ -1,8 +1,8 @@
 //! What has to be remembered between the commands about one lock: where something of a claim may be
 //! left, until when a vote for it may come late, and which epochs busy nodes told.
 //!
-//! It decides nothing. Invariants: a claim that is not here may be at every node; nothing stays here
-//! for longer than it can matter.
+//! Never in this folder: a decision. Invariants: a claim that is not here may be at every node;
+//! nothing stays here for longer than it can matter.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
 //! The local queues of a pool, by their keys.
 //!
-//! It decides nothing about a lock. Invariant: a queue that is waited at, or whose lock may be
-//! handed on, is never forgotten.
+//! Never in this folder: a decision about a lock. Invariant: a queue that is waited at, or whose
+//! lock may be handed on, is never forgotten.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

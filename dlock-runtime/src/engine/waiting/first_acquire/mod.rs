@@ -2,9 +2,9 @@
 //! joins: so a free lock costs no task. A future that is polled once and never again must not delay
 //! the waiters behind it.
 //!
-//! It sends nothing itself (`leader` does). Invariant: as soon as two waiters are in the queue, it
-//! runs in a task of its own. For that, a waiter that joins moves it there; if it is being polled at
-//! that moment, the waiter that polls it does so afterwards.
+//! Never in this folder: a command (`leader` sends it). Invariant: as soon as two waiters are in
+//! the queue, it runs in a task of its own. For that, a waiter that joins moves it there; if it is
+//! being polled at that moment, the waiter that polls it does so afterwards.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
 //! When each token has to be checked next.
 //!
-//! It knows nothing of tokens but their order. Leases renewed by one command are due at the same
-//! moment, so each moment has one slot, and another token in it costs little more than its own
-//! size.
+//! Leases renewed by one command are due at the same moment, so each moment has one slot, and
+//! another token in it costs little more than its own size. Never in this folder: what a token
+//! stands for.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,7 +1,7 @@
 //! The server's address: the URL, parsed once.
 //!
-//! `several` parses those with more than one host. It does not connect. Invariant: an error never
-//! repeats the URL's text, for it may hold a password.
+//! `several` parses those with more than one host. Never in this folder: a connection. Invariant:
+//! an error never repeats the URL's text, for it may hold a password.
 
 mod several;
 

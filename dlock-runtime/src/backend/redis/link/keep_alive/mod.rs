@@ -4,8 +4,8 @@
 //! wakes the driver, which costs two system calls. Every command has a deadline, and most are
 //! answered long before it. Without another timer, each command would pay for such a wake-up, and
 //! each wait for a lock for one more. `KeepAlive`'s timer is due before those deadlines, so that
-//! tokio only records them. It sends nothing to the server, and it stops a while after the last
-//! command.
+//! tokio only records them. It stops a while after the last command. Never in this folder: a
+//! command to the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

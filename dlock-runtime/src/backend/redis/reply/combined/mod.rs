@@ -1,5 +1,5 @@
-//! Reads the reply to a batch, item by item. Does not repeat or retry. One unreadable item fails
-//! only that item; a reply of another shape fails them all.
+//! Reads the reply to a batch, item by item. One unreadable item fails only that item; a reply of
+//! another shape fails them all. Never in this folder: a repeat of the command.
 
 use std::ops::Range;
 use std::vec;
