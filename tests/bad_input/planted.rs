@@ -52,7 +52,11 @@ fn seen_holder(seen: &mut Seen, holder: &Holder) {
     }
 }
 
-with_one_and_three!(a_holder_with_a_hostile_name, a_set_of_hostile_entries);
+with_one_and_three!(
+    a_holder_with_a_hostile_name,
+    a_set_of_hostile_entries,
+    a_very_long_text
+);
 
 async fn a_holder_with_a_hostile_name(server: &Servers, pool: &LockPool) {
     listen();
@@ -87,13 +91,7 @@ async fn a_set_of_hostile_entries(server: &Servers, pool: &LockPool) {
         let entry = format!("{letter}{owner}|{NAME}|1|{NAME}|1");
         server.cmd(&["DEL", "lock:k"]).await;
         let second = format!("{entry}#2"); // so that no permit is free
-        // Otherwise the cleanup after an earlier waiter may grant the lock to another at the moment
-        // when the key is absent.
-        until("nobody waits any more", LONG, async || {
-            let mut keys = server.keys().await.into_iter();
-            !keys.any(|key| key.starts_with("lock:@w"))
-        })
-        .await;
+        nobody_waits(server).await;
         let members = [
             "ZADD", "lock:k", "inf", &meta, "9e15", &entry, "9e15", &second,
         ];
@@ -103,4 +101,53 @@ async fn a_set_of_hostile_entries(server: &Servers, pool: &LockPool) {
     }
     assert!(seen.count() > 50);
     seen.all_are_fit_to_be_printed();
+}
+
+/// Otherwise the cleanup after an earlier waiter may grant the lock to another at the moment when the
+/// key is absent.
+async fn nobody_waits(server: &Servers) {
+    until("nobody waits any more", LONG, async || {
+        let mut keys = server.keys().await.into_iter();
+        !keys.any(|key| key.starts_with("lock:@w"))
+    })
+    .await;
+}
+
+/// Each reply told all of it, and one of 16 MB broke the connection that all locks of a pool share.
+async fn a_very_long_text(server: &Servers, pool: &LockPool) {
+    let long = "x".repeat(4 << 20);
+    let meta = format!("1|#|o|{long}|5");
+    let entry = format!("1|w|t|c|60000|0|0||{long}|1|f|1");
+    let ours = format!("1|x|t|c|60000|0|0||{long}|1|f|1");
+    for plant in [
+        vec!["SET", "lock:k", &long, "PX", "60000"],
+        vec!["SET", "lock:k", &ours, "PX", "60000"],
+        vec!["ZADD", "lock:k", "inf", "1|#|rw", "9e15", &entry],
+        vec!["ZADD", "lock:k", "inf", &meta, "9e15", &entry],
+    ] {
+        server.cmd(&["DEL", "lock:k"]).await;
+        nobody_waits(server).await;
+        server.cmd(&plant).await;
+        server.cmd(&["PEXPIRE", "lock:k", "60000"]).await;
+        let before = sent(server).await;
+        for kind in KINDS {
+            for wait in [Wait::Once, Wait::For(ms(20))] {
+                let asked = of_kind(pool.lock("k"), kind).wait(wait).acquire().await;
+                asked.unwrap_err();
+            }
+        }
+        let sent = sent(server).await - before;
+        assert!(sent < 1 << 20, "{sent} bytes, {}", plant[0]);
+    }
+}
+
+/// How many bytes the servers have sent.
+async fn sent(server: &Servers) -> u64 {
+    let mut sent = 0;
+    for server in &server.0 {
+        let info: String = server.ask(&["INFO", "stats"]).await;
+        let bytes = |line: &str| line.strip_prefix("total_net_output_bytes:")?.parse().ok();
+        sent += info.lines().find_map(bytes).unwrap_or(0u64);
+    }
+    sent
 }

@@ -182,7 +182,8 @@ impl Lab {
         self.server_of(of).await.ask(&["GET", key]).await
     }
 
-    /// Whether nothing is at this lock's key; at any node, which would not vote for the next holder.
+    /// Whether nothing is at this lock's key, at no node either: a node that still had the last
+    /// holder's value would not vote for the next one.
     pub(crate) async fn is_free(&self, key: &str) -> bool {
         for server in self.servers_of(key).await {
             if server.pttl(&format!("lock:{key}")).await != -2 {

@@ -41,6 +41,7 @@ async fn in_no_text_and_no_error() {
         let first: Vec<String> = lab.server.ask(&["ZRANGE", set, "0", "0"]).await;
         canaries.extend(parts_of_token(&first[0]));
     }
+    // More than one word, and of five entries two texts and the pieces of one part with 16 digits.
     let of_one_part = 16 - 8 + 1;
     assert!(
         canaries.len() > 1 + 5 * (2 + of_one_part),

@@ -203,6 +203,8 @@ impl LocalQueues {
         if let Some(error) = it.queue_state.sent_away.remove(&waiter_id) {
             return (PollResult::SentAway(error), None);
         }
+        // Before the check, which may drop the waiter: then it drops no last waker, for the caller
+        // has this one.
         it.listen(waiter_id, waker);
         it.queue_state.notifies |= it.queue_state.queue.responds(waiter_id);
         let holder = |attempt: Attempt, lease: &_| self.cell(spec, attempt, lease);
@@ -250,7 +252,7 @@ impl LocalQueues {
     ) -> Option<Token> {
         self.at(queue_key, |it| {
             it.queue_state.sent_away.remove(&waiter_id);
-            it.listen(waiter_id, Waker::noop());
+            it.listen(waiter_id, Waker::noop()); // so that its own is dropped after unlocking
             let unowned = it.client().leave(waiter_id, now);
             it.queue_state.wake_called(); // a pending grant may be the next waiter's now
             it.queue_state.notifies = true;
@@ -333,14 +335,15 @@ impl LocalQueues {
         }
         let begun = begins.map(|token| self.shared.begins(&mut state, token));
         drop(state);
-        drop(retired);
-        wakes.wake();
         if let Some(begun) = begun {
             self.shared.begun(begun);
         }
         if let Some(notify) = notify {
             notify.notify_one();
         }
+        // Last, because both run a stranger's code, which may panic.
+        wakes.wake();
+        drop(retired);
         Some(changed)
     }
 

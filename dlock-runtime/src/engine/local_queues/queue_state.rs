@@ -233,6 +233,7 @@ pub(in crate::engine) struct Locked<'a> {
 impl Locked<'_> {
     /// From here on this waiter is woken by this waker.
     pub(super) fn listen(&mut self, waiter_id: WaiterId, waker: &Waker) {
+        debug_assert!(self.retired.is_none(), "one is kept");
         if let Some(waiter) = self.queue_state.queue.waiter(waiter_id) {
             self.retired = waiter.listen_with(waker);
         }

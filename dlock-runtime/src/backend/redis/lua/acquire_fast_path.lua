@@ -9,7 +9,7 @@ if T <= tonumber(ARGV[3]) then
   local is_free, held, left = try('EXISTS', lock, queue) == 0, nil, 0
   if not is_free then
     held = try('GET', lock)
-    if type(held) == 'string' and held ~= value and string.sub(held, 1, 4) == '1|x|' then
+    if type(held) == 'string' and held ~= value and #held <= 4096 and string.sub(held, 1, 4) == '1|x|' then
       left = try('PTTL', lock)
     end
   end

@@ -28,7 +28,7 @@ local function acquire(lock, counter, queue, heartbeats, value, lease, not_after
     redis.call('SET', lock, value, 'PX', lease)
     return epoch == T and T or {1, T, epoch} -- a number is a cheaper reply than a list
   elseif is_set(there) and not queues then
-    return {8, T, there}
+    return {8, T, beginning(there)}
   end
   local left, named = in_the_way(lock, there, T)
   if there == ONE and named == value then

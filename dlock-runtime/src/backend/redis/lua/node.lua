@@ -192,10 +192,10 @@ while i < number do
             rank = type(done) == 'number' and try('ZRANK', hints, channel) or done
             err = type(rank) == 'table' and rank
           end
-          replies[i + 1] = {2, left, holder, last, rank}
+          replies[i + 1] = {2, left, string.sub(holder, 1, 4096), last, rank} -- as beginning in set.lua
         elseif string.find(held.err, 'WRONGTYPE', 1, true) then
           if meta and string.sub(meta, 1, 4) == '1|#|' then
-            replies[i + 1] = {8, meta}
+            replies[i + 1] = {8, string.sub(meta, 1, 4096)}
           else
             replies[i + 1] = {6, meta and string.find(meta, '^%d+|#|') and 1 or 0}
           end

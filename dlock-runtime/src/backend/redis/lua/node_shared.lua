@@ -83,7 +83,7 @@ if operation == 'v' then
   local channel = ARGV[6]
   local other = channel == '' and other_kind(lock, there, e)
   if other then
-    return {T, {8, other}}
+    return {T, {8, beginning(other)}}
   end
   local has_room = fits(lock, there, e)
   local held_back = has_room and held_back_until()

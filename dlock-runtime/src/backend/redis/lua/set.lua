@@ -56,15 +56,22 @@ local function is_set(there)
   return there and there ~= ONE
 end
 
+-- What a reply tells of a text that stands at a key. No entry of ours is longer; a stranger's text
+-- may be, and replies with all of it would break the connection of those who ask.
+local function beginning(text)
+  return text and #text > 4096 and string.sub(text, 1, 4096) or text
+end
+
 -- What blocks the lock, as the replies report it: ms left, and a holder's entry or value; -2 and ''
 -- if only others that wait do.
 local function in_the_way(lock, there, T)
   if not there then
     return -2, ''
   elseif there == ONE then
-    return redis.call('PTTL', lock), redis.call('GET', lock)
+    return redis.call('PTTL', lock), beginning(redis.call('GET', lock))
   end
-  return first_holder(lock, T)
+  local left, named = first_holder(lock, T)
+  return left, beginning(named)
 end
 
 -- Makes the key expire with its last entry, or deletes it. Called after every write to a set.

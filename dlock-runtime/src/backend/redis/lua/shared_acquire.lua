@@ -48,7 +48,7 @@ end
 local head = first_entry(queue)
 local other = not may_queue and other_kind(lock, there, e)
 if other then
-  return {8, T, other}
+  return {8, T, beginning(other)}
 end
 -- An owner that holds the lock bypasses the queue: otherwise it would wait for waiters that wait
 -- for it.

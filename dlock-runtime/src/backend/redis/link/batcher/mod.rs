@@ -32,7 +32,7 @@
 //!   against that, and the others wait until that thread goes on.
 //!
 //! Never in this folder: the lock held across an `await`, or a call under it that takes another
-//! lock of ours or drops or wakes a waker.
+//! lock of ours or drops or wakes a waker (it may be cloned under it).
 
 mod command;
 mod flusher;

@@ -55,7 +55,7 @@ impl<T> Outcomes<T> {
     }
 
     /// The caller reads the outcome, and then has the slot no more; otherwise it is woken when there
-    /// is one, and the waker that it had before is handed out.
+    /// is one. Another waker that it had before is handed out; `Free`: nothing is.
     pub(super) fn poll(&mut self, id: SlotId, waker: &Waker) -> Slot<T> {
         match self.slots.get_mut(id.0) {
             Some(Slot::Waits(known)) if !known.will_wake(waker) => {
