@@ -1,6 +1,6 @@
 -- The common cases of acquire.lua: a free lock with an empty queue, and a held lock, where the
--- caller enters the queue or is told the holder. Defines no functions, because the server would
--- build each of them again on every call.
+-- caller enters the queue or is told the holder, if that is an entry no longer than ours. Defines no
+-- functions, because the server would build each of them again on every call.
 local call, try = redis.call, redis.pcall
 local lock, counter, queue, value, queues = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[5] == '1'
 local time = call('TIME')

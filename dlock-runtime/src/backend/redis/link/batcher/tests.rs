@@ -315,14 +315,14 @@ fn a_slot_is_free_when_neither_caller_nor_item_is_left() {
 /// Dropping a waker may run anybody's code, also code that drops a guard and so comes back here.
 #[test]
 fn a_waker_that_is_replaced_or_left_behind_is_handed_out() {
-    let waker = || Waker::from(Arc::new(Counted));
+    let waker = || Waker::from(Arc::new(Caller));
     let mut outcomes = Outcomes::<u8>::new();
-    let alive = |waker: &Waker| waker.data();
+    let whose = |waker: &Waker| waker.data();
     let [first, second] = [waker(), waker()];
     let slots = [(); 3].map(|()| outcomes.open(&first));
     for slot in slots {
         let replaced = outcomes.poll(slot, &second);
-        assert!(matches!(&replaced, Slot::Waits(it) if alive(it) == alive(&first)));
+        assert!(matches!(&replaced, Slot::Waits(it) if whose(it) == whose(&first)));
         assert!(
             matches!(outcomes.poll(slot, &second), Slot::Free),
             "the same"
@@ -333,19 +333,19 @@ fn a_waker_that_is_replaced_or_left_behind_is_handed_out() {
         outcomes.leave(stays, false),
         outcomes.leave(withdrawn, true),
     ] {
-        assert!(matches!(&former, Slot::Waits(it) if alive(it) == alive(&second)));
+        assert!(matches!(&former, Slot::Waits(it) if whose(it) == whose(&second)));
     }
     assert!(
         outcomes
             .end(ends, 1)
-            .is_some_and(|it| alive(&it) == alive(&second))
+            .is_some_and(|it| whose(&it) == whose(&second))
     );
 }
 
-/// Two of them are two callers.
-struct Counted;
+/// Each has an address of its own.
+struct Caller;
 
-impl Wake for Counted {
+impl Wake for Caller {
     fn wake(self: Arc<Self>) {}
 }
 
