@@ -167,16 +167,13 @@ impl Config {
     ) -> Result<Config, LockError> {
         let (mut wrong, mut url, mut written) = (Vec::new(), None, Vec::new());
         let mut any_hopeless = false;
-        let mut missing = "DLOCK_URL is not set";
         for (name, value) in variables.filter(|(name, _)| !is_of_others(name)) {
             let Some(value) = value else {
                 wrong.push(format!("{name}: not valid UTF-8"));
                 continue;
             };
-            if name == URL && !value.is_empty() {
+            if name == URL {
                 url = Some(value);
-            } else if name == URL {
-                missing = "DLOCK_URL is empty";
             } else if value.is_empty() {
                 // A deployment template writes an empty text for a variable that it does not know.
                 wrong.push(format!("{name} is empty; leave it out for the default"));
@@ -184,26 +181,30 @@ impl Config {
                 written.push((name, setting, value));
             } else {
                 // Compared without the common prefix, which would make any two names alike.
-                let default = |known: &&str| known.strip_prefix("DEFAULT_") == Some(bare(&name));
                 let near = nearest(bare(&name), names().map(bare));
-                let near = near.or_else(|| names().map(bare).find(default));
+                let is_default = |known: &&str| known.strip_prefix("DEFAULT_") == Some(bare(&name));
+                let near = near.or_else(|| names().map(bare).find(is_default));
                 any_hopeless |= near.is_none();
                 let hint = near.map(|near| format!(", did you mean {PREFIX}{near}?"));
                 let hint = hint.unwrap_or_default();
                 wrong.push(format!("{name} is not a setting of dlock{hint}"));
             }
         }
-        if url.is_none() {
+        let missing = match url.as_deref() {
+            None => Some("not set"),
+            Some("") => Some("empty"),
+            Some(_) => None,
+        };
+        if let Some(missing) = missing {
             wrong.push(format!(
-                "{missing}; give the server's address, such as redis://127.0.0.1:6379"
+                "{URL} is {missing}; give the server's address, such as redis://127.0.0.1:6379"
             ));
         }
-        let has_url = url.is_some();
         let mut config = Config::new(url.unwrap_or_default());
         for (name, setting, value) in written {
             config = setting.apply(config, &name, value, &mut wrong);
         }
-        if has_url
+        if missing.is_none()
             && let Err(LockError::Config {
                 why: out_of_range, ..
             }) = config.clone().check()

@@ -1,6 +1,6 @@
 //! Tests of single scripts, where the order of operations does not matter.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use redis::Value;
 
@@ -8,6 +8,11 @@ use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link, renewal};
 use crate::backend::Link;
 use crate::backend::redis::scripts;
 use crate::policy::commands::{Acquired, Cancelled, Left, Renewed};
+use crate::values::about::{About, WrittenName};
+use crate::values::entry;
+use crate::values::kind::Kind;
+use crate::values::token::TokenSource;
+use crate::values::ttl::Ttl;
 
 #[tokio::test]
 async fn an_acquire_that_arrives_twice_is_ours_and_draws_a_new_epoch() {
@@ -297,4 +302,30 @@ fn the_command_that_a_user_may_not_run_is_read_off_the_scripts_line() {
     ] {
         assert_eq!(scripts::commands_of_error(strange), [""; 0], "{strange}");
     }
+}
+
+/// A reply tells the beginning of what stands at a key, and scripts compare it with their own entry.
+#[test]
+fn a_reply_tells_all_of_our_longest_entry() {
+    const LONGEST: usize = 4096;
+    for lua in [
+        include_str!("../lua/set.lua"),
+        include_str!("../lua/acquire_fast_path.lua"),
+        include_str!("../lua/node.lua"),
+    ] {
+        assert!(lua.contains(&LONGEST.to_string()));
+    }
+    let about = About {
+        host: &WrittenName::of(&"|".repeat(1000)),
+        pid: &u32::MAX.to_string(),
+        function: &"|".repeat(1000),
+        since: SystemTime::now(),
+    };
+    let owner = Kind::Owned("%7C".repeat(256).into());
+    let namespace = "x".repeat(128);
+    let address = format!("{};{namespace}@grant:{:016x}", "f".repeat(16), u64::MAX);
+    let token = TokenSource::new().unwrap().draw();
+    let lease = Ttl::new(Duration::from_secs(24 * 3600)).unwrap();
+    let entry = entry::write(&owner, token, &address, lease, &about);
+    assert!((2000..=LONGEST).contains(&entry.len()), "{}", entry.len());
 }
