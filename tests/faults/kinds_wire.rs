@@ -115,10 +115,10 @@ async fn nothing_stays_of_several_keys_whose_acquire_is_cut_off() {
     let request = |script| requests(script).containing(ON_SERVER);
     let at_once = async |_| drop(both().acquire().await.unwrap_err());
     at_every_cut(&lab, || request("acquire_all"), at_once).await;
-    // The last key is busy, so the keys are taken one by one.
+    // In turn they are taken one by one, and the last is busy.
     let in_order = async |_| {
         let busy = direct.lock("z").acquire().await.unwrap();
-        both().acquire().await.unwrap_err();
+        both().fair().acquire().await.unwrap_err();
         busy.release().await.unwrap();
     };
     at_every_cut(&lab, || request("acquire"), in_order).await;

@@ -2,7 +2,7 @@
 //!
 //! `sentinel` is about finding the master, `hostile` about `fake` sentinels, `rights` about users,
 //! `encrypted` about TLS; `failover` and `runtimes` about locks while it moves, `soak` about many
-//! failovers in a row, and `slow` about none; `fences` about a new master that is behind, `replicas`
+//! failovers in a row, and `slow` about none; `in_time` about how long each call may take; `fences` about a new master that is behind, `replicas`
 //! about leases that count only once replicas have them.
 
 #![allow(
@@ -16,6 +16,7 @@ mod failover;
 mod fake;
 mod fences;
 mod hostile;
+mod in_time;
 mod replicas;
 mod rights;
 mod runtimes;

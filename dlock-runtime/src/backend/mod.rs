@@ -50,13 +50,13 @@ use crate::values::ttl::Ttl;
 /// The pending answer of a server.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
 
-/// Waits for all at the same time; their results, in order.
-pub(crate) async fn all<T>(mut pending: Vec<Answer<'_, T>>) -> Vec<Result<T, CommandError>> {
+/// Waits for all at the same time, polled in turn by one task; their results, in order.
+pub(crate) async fn all<F: Future + Unpin>(mut pending: Vec<F>) -> Vec<F::Output> {
     let mut ended: Vec<_> = pending.iter().map(|_| None).collect();
     poll_fn(|cx| {
-        for (answer, ended) in pending.iter_mut().zip(&mut ended) {
+        for (future, ended) in pending.iter_mut().zip(&mut ended) {
             if ended.is_none()
-                && let Poll::Ready(result) = answer.as_mut().poll(cx)
+                && let Poll::Ready(result) = Pin::new(future).poll(cx)
             {
                 *ended = Some(result);
             }

@@ -4,8 +4,8 @@
 //! guard, or the watchdog's clean-up. That holds when this future is dropped at any `await`.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use crate::policy::commands::Acquired;
 use crate::policy::local_queue::{Attempt, Grant, GrantKind};
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
+use crate::values::holder::Holder;
 use crate::values::listener::AcquireOutcome;
 use crate::values::moment::Moment;
 use crate::values::wait::Wait;
@@ -37,6 +38,8 @@ pub(super) struct Deadline {
     begun: Moment,
     /// `None`: for ever.
     until: Option<Moment>,
+    /// When the wait was over for this call.
+    over: OnceLock<Moment>,
     /// From when on it is slow; `None`: never.
     slow: Option<Moment>,
     /// It was logged as slow.
@@ -54,6 +57,7 @@ impl Deadline {
         Self {
             begun,
             until,
+            over: OnceLock::new(),
             slow: slow.map(|slow| begun.plus(slow)),
             is_slow: AtomicBool::new(false),
         }
@@ -68,8 +72,57 @@ impl Deadline {
         self.begun
     }
 
-    pub(super) fn is_over(&self, core: &Arc<Core>) -> bool {
-        self.until.is_some_and(|until| core.now() >= until)
+    pub(super) fn is_over(&self, now: Moment) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
+
+    /// Whether so many more tries, of which the last one took so long, can follow one another. While
+    /// the call waits they can: it queues.
+    pub(super) fn leaves_time_for(
+        &self,
+        tries: usize,
+        took: Duration,
+        core: &Core,
+        now: Moment,
+    ) -> bool {
+        let tries = u32::try_from(tries).unwrap_or(u32::MAX);
+        !self.is_over(now) || now.plus(took.saturating_mul(tries)) <= self.answered_by(core, now)
+    }
+
+    /// How much of the time from `begun` to `now` was spent on a try after the wait.
+    pub(super) fn tried_for(&self, begun: Moment, now: Moment) -> Duration {
+        self.until
+            .map_or(Duration::ZERO, |until| until.max(begun).until(now))
+    }
+
+    pub(super) fn busy(
+        &self,
+        core: &Core,
+        spec: &AcquireSpec,
+        holder: Holder,
+        left: Duration,
+    ) -> LockError {
+        LockError::Busy {
+            key: spec.key.clone(),
+            waited: self.begun.until(core.now()),
+            holder,
+            left,
+        }
+    }
+
+    /// When a command that is sent now has to be answered: within one `command_timeout`, and within
+    /// the one that follows the wait, which all commands share. So a call ends by then, however many
+    /// commands it sends: whatever it awaits takes its time from here. That time begins when the call
+    /// sees that the wait is over, so that one that stood still past it still hears who has the lock.
+    pub(super) fn answered_by(&self, core: &Core, now: Moment) -> Moment {
+        let timeout = core.settings().command_timeout;
+        let by = now.plus(timeout);
+        match self.until {
+            Some(until) if until < by => {
+                by.min(self.over.get_or_init(|| until.max(now)).plus(timeout))
+            }
+            _ => by,
+        }
     }
 }
 
@@ -99,8 +152,12 @@ pub(crate) async fn acquire(
         match begun {
             Ok(guard) => return Ok(guard),
             // No body has run under the lost lock, so the call goes on waiting while time is left.
-            Err(error) if error.may_pass() && !deadline.is_over(core) => now = core.now(),
-            Err(error) => return Err(error.into_error(Some(&spec.key))),
+            Err(error) => {
+                now = core.now();
+                if !error.may_pass() || deadline.is_over(now) {
+                    return Err(error.into_error(Some(&spec.key)));
+                }
+            }
         }
     }
 }
@@ -117,13 +174,11 @@ pub(super) async fn take_one(
     if core.is_shut() {
         return Err(LockError::ShutDown);
     }
-    match spec.wait {
-        Wait::For(_) | Wait::Forever if may_wait => in_queue(core, spec, deadline, now).await,
-        _ => {
-            command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
-            Box::pin(past_the_queue(core, spec, deadline.begun)).await
-        }
+    if may_wait && !deadline.is_over(now) {
+        return in_queue(core, spec, deadline, now).await;
     }
+    command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
+    Box::pin(past_the_queue(core, spec, deadline)).await
 }
 
 /// Waits in the local queue; when the wait is over, tries once past the queue.
@@ -171,7 +226,7 @@ async fn in_queue(
                 *waiter = joins(cx.waker());
             }
             if is_over {
-                let try_once_more = || Box::pin(past_the_queue(core, spec, begun));
+                let try_once_more = || Box::pin(past_the_queue(core, spec, deadline));
                 return last_try.get_or_insert_with(try_once_more).as_mut().poll(cx);
             }
             // While this waiter sends the first acquire itself, it needs no timer if that attempt's
@@ -270,10 +325,9 @@ async fn begin_confirmed(
     grant: Grant,
     deadline: &Deadline,
 ) -> Result<LockGuard, CommandError> {
-    let timeout = core.settings().command_timeout;
-    let until = deadline.until;
-    let rest = until.map_or(timeout, |until| core.now().until(until.plus(timeout)));
-    if !guard.confirm(&spec.terms, rest.min(timeout)).await? {
+    let now = core.now();
+    let within = now.until(deadline.answered_by(core, now));
+    if !guard.confirm(&spec.terms, within).await? {
         return Err(lost_before_its_body());
     }
     begin(spec, guard, &grant)
@@ -309,13 +363,14 @@ pub(super) fn lost_before_its_body() -> CommandError {
 }
 
 /// Tries once without queueing: it comes behind all waiters, and is busy if there are any.
-async fn past_the_queue(
+pub(super) async fn past_the_queue(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
-    begun: Moment,
+    deadline: &Deadline,
 ) -> Result<(LockGuard, Grant), LockError> {
+    let begun = deadline.begun;
     let (mut was_late, mut was_elsewhere) = (false, false);
-    let until = core.now().plus(core.settings().command_timeout); // of all tries together
+    let until = deadline.answered_by(core, core.now()); // of all tries together
     loop {
         let tried = try_once(core, spec, until).await;
         core.check_process()?; // a forked child may poll what its parent began
@@ -327,12 +382,7 @@ async fn past_the_queue(
                 )),
             },
             Ok(Tried::Busy(InTheWay::Somebody { holder, left })) => {
-                return Err(LockError::Busy {
-                    key: spec.key.clone(),
-                    waited: begun.until(core.backend().clock().now()),
-                    holder,
-                    left,
-                });
+                return Err(deadline.busy(core, spec, holder, left));
             }
             // Nothing was created, and the server's clock is known better now: try once more.
             Ok(Tried::Late) if !was_late => {

@@ -3,23 +3,27 @@
 //! Where all are free, one command takes them all. Otherwise they are taken one after the other in
 //! the order of their names, which is the same for every caller: two callers that want the same
 //! locks never each hold what the other waits for. Locks that are held already are kept alive while
-//! the next one is waited for, and given back if that fails.
+//! the next one is waited for, and given back if that fails. Once the wait is over nothing is waited
+//! for, so what one after the other would not be answered in time is asked for together.
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dlock_grammar::kind::KindError;
 
 use super::acquire::{self, Deadline};
-use super::attempt::{self, OpenAttempt, Sent};
+use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::core::Core;
 use super::guard::LockGuard;
 use super::lock_order;
 use super::nested::{self, Nested};
 use super::spec::AcquireSpec;
+use crate::backend::all;
 use crate::backend::command_error::{self, CommandError};
-use crate::policy::commands::{Acquire, AcquiredAll};
+use crate::policy::commands::{Acquire, AcquiredAll, Busy};
 use crate::policy::local_queue::Grant;
+use crate::values::entry::{self, Letter};
 use crate::values::error::{LockError, Reason};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
@@ -63,28 +67,36 @@ pub(super) async fn acquire(
             Err(error) => error,
         };
         // No body has run under them, so the call goes on waiting while time is left.
-        if !error.may_pass() || deadline.is_over(core) {
+        if !error.may_pass() || deadline.is_over(core.now()) {
             return Err(error.into_error(Some(&first.key)));
         }
     }
 }
 
-/// Takes all in one command if each is free and has no waiters. `None` if that is not so, or if a
-/// kind or the server does not support it.
+/// How the attempt to take all in one command went.
+enum AtOnce {
+    Taken(Held),
+    /// None was taken: the lock at this index is not free.
+    NotFree(usize, Busy),
+    /// A kind or the server does not support it, or the command was late: nothing was taken.
+    NotAsked,
+}
+
+/// Takes all in one command if each is free and has no waiters.
 async fn at_once(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
     begun: Moment,
     until: Moment,
-) -> Result<Option<Held>, CommandError> {
+) -> Result<AtOnce, CommandError> {
     let alone =
         |spec: &Arc<AcquireSpec>| spec.kind == Kind::Exclusive && spec.queue_key.is_for_all();
     let (true, Some(first)) = (specs.iter().all(alone), specs.first()) else {
-        return Ok(None);
+        return Ok(AtOnce::NotAsked);
     };
     let mut names = specs.iter().map(|it| &**it.name());
     if !core.backend().in_one_step(&mut names) {
-        return Ok(None);
+        return Ok(AtOnce::NotAsked);
     }
     let (link, when @ (_, within)) = attempt::link_until(core, first, until).await?;
     let prepare = |spec: &Arc<AcquireSpec>| Sent::prepare(core, spec, &link, false, when);
@@ -119,13 +131,17 @@ async fn at_once(
             // back.
             let taken: Vec<Option<One>> = taken.collect();
             let taken: Option<Held> = taken.into_iter().collect();
-            taken.map(Some).ok_or_else(|| {
+            taken.map(AtOnce::Taken).ok_or_else(|| {
                 CommandError::Unclear(Reason::new("the lock was over before its grant arrived"))
             })
         }
-        Ok(AcquiredAll::Not { .. } | AcquiredAll::Late { .. }) => {
+        Ok(AcquiredAll::Not { at, busy }) => {
             open.into_iter().for_each(OpenAttempt::created_nothing);
-            Ok(None) // taking them one by one tells why
+            Ok(AtOnce::NotFree(at, busy))
+        }
+        Ok(AcquiredAll::Late { .. }) | Err(CommandError::Moving(_)) => {
+            open.into_iter().for_each(OpenAttempt::created_nothing);
+            Ok(AtOnce::NotAsked)
         }
         Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` cleans up
         Err(answered) => {
@@ -141,39 +157,66 @@ async fn in_order(
     specs: &[Arc<AcquireSpec>],
     deadline: &Deadline,
 ) -> Result<Result<LockGuard, CommandError>, LockError> {
-    let (begun, mut held) = (core.now(), Held::new());
-    let until = begun.plus(core.settings().command_timeout); // of both tries together
+    let begun = core.now();
+    let until = deadline.answered_by(core, begun); // of both tries together
     let mut taken = at_once(core, specs, deadline.begun(), until).await;
     if let Err(CommandError::Elsewhere(_)) = taken {
         taken = at_once(core, specs, deadline.begun(), until).await;
     }
+    let is_over = deadline.is_over(core.now());
     match taken {
-        Ok(Some(held)) => return Ok(begin(core, specs, begun, held).await),
-        Ok(None) => {}
+        Ok(AtOnce::Taken(held)) => return Ok(begin(core, specs, deadline, begun, held).await),
+        Ok(AtOnce::NotFree(at, busy)) => {
+            // What a set holds, and a key without a time to live, take an acquire to tell why.
+            if is_over
+                && is_exclusive(&busy)
+                && let Some(spec) = specs.get(at)
+                && let Ok(InTheWay::Somebody { holder, left }) = attempt::in_the_way(&busy)
+            {
+                return Err(deadline.busy(core, spec, holder, left));
+            }
+        }
+        Ok(AtOnce::NotAsked) => {}
         // Go on in the queue: there, the next command waits for a pause and for a pending clean-up.
-        Err(error) if error.may_pass() && !deadline.is_over(core) => {}
+        Err(error) if error.may_pass() && !is_over => {}
         Err(error) => return Ok(Err(error)),
     }
-    let mut keep_at = core.now();
-    for spec in specs {
-        let third = spec.terms.ttl.get() / 3;
+    let held = match one_by_one(core, specs, deadline, begun.until(core.now())).await? {
+        Ok(held) => held,
+        Err(error) => return Ok(Err(error)),
+    };
+    Ok(begin(core, specs, deadline, begun, held).await)
+}
+
+/// Takes one after the other. `took`: how long the last command took.
+async fn one_by_one(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+    deadline: &Deadline,
+    mut took: Duration,
+) -> Result<Result<Held, CommandError>, LockError> {
+    let (mut held, mut keep_at) = (Held::new(), Moment::NEVER);
+    while let Some((spec, others)) = specs.get(held.len()..).and_then(<[_]>::split_first) {
+        let now = core.now();
         if held.is_empty() {
-            keep_at = core.now().plus(third);
+            keep_at = now.plus(third_of(spec));
         }
-        let may_wait = match nested::check(core, spec) {
-            Nested::Join(guard) => {
-                held.push((guard, None));
-                continue;
+        if !deadline.leaves_time_for(1 + others.len(), took, core, now) {
+            let together = specs
+                .iter()
+                .skip(held.len())
+                .map(|spec| Box::pin(ask(core, spec, deadline, now)));
+            for one in all(together.collect()).await {
+                held.push(one?);
             }
-            nested => !matches!(nested, Nested::AskOnce),
-        };
-        let next = async { acquire::take_one(core, spec, deadline, core.now(), may_wait).await };
-        let mut next = pin!(next);
-        let (guard, grant) = loop {
+            break;
+        }
+        let mut next = pin!(ask(core, spec, deadline, now));
+        held.push(loop {
             let pause = core.now().until(keep_at);
             if pause.is_zero() {
-                keep_at = core.now().plus(third);
-                if let Err(error) = keep(core, spec, &held).await {
+                keep_at = core.now().plus(third_of(spec));
+                if let Err(error) = keep(core, spec, deadline, &held).await {
                     return Ok(Err(error));
                 }
                 continue;
@@ -181,21 +224,50 @@ async fn in_order(
             if let Ok(taken) = tokio::time::timeout(pause, next.as_mut()).await {
                 break taken?;
             }
-        };
-        held.push((guard, Some(grant)));
+        });
+        took = deadline.tried_for(now, core.now());
     }
-    Ok(begin(core, specs, begun, held).await)
+    Ok(Ok(held))
+}
+
+/// The lock is held as the exclusive lock that was asked for.
+fn is_exclusive(busy: &Busy) -> bool {
+    entry::letter_of(&busy.value).is_none_or(|letter| letter == Letter::Exclusive)
+}
+
+fn third_of(spec: &AcquireSpec) -> Duration {
+    spec.terms.ttl.get() / 3
+}
+
+/// Takes one of them, or joins the enclosing body's lock.
+async fn ask(
+    core: &Arc<Core>,
+    spec: &Arc<AcquireSpec>,
+    deadline: &Deadline,
+    now: Moment,
+) -> Result<One, LockError> {
+    let may_wait = match nested::check(core, spec) {
+        Nested::Join(guard) => return Ok((guard, None)),
+        nested => !matches!(nested, Nested::AskOnce),
+    };
+    let (guard, grant) = acquire::take_one(core, spec, deadline, now, may_wait).await?;
+    Ok((guard, Some(grant)))
 }
 
 /// Extends what is held so that it lasts while the next lock is waited for.
-async fn keep(core: &Arc<Core>, spec: &AcquireSpec, held: &[One]) -> Result<(), CommandError> {
+async fn keep(
+    core: &Arc<Core>,
+    spec: &AcquireSpec,
+    deadline: &Deadline,
+    held: &[One],
+) -> Result<(), CommandError> {
     let ours: Vec<&LockGuard> = held
         .iter()
         .map(|(guard, _)| guard)
         .filter(|guard| !guard.is_joined())
         .collect();
-    let timeout = core.settings().command_timeout;
-    if LockGuard::confirm_all(&ours, &spec.terms, timeout).await? {
+    let by = deadline.answered_by(core, core.now());
+    if LockGuard::confirm_all(&ours, &spec.terms, by).await? {
         Ok(())
     } else {
         Err(acquire::lost_before_its_body())
@@ -206,6 +278,7 @@ async fn keep(core: &Arc<Core>, spec: &AcquireSpec, held: &[One]) -> Result<(), 
 async fn begin(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
+    deadline: &Deadline,
     begun: Moment,
     held: Held,
 ) -> Result<LockGuard, CommandError> {
@@ -216,7 +289,7 @@ async fn begin(
         && (begun.until(core.now()) > first.terms.ttl.get() / 10
             || specs.iter().zip(&held).any(is_short))
     {
-        keep(core, first, &held).await?;
+        keep(core, first, deadline, &held).await?;
     }
     // No `await` from here on, so that no key is kept for a body that never began.
     let kept = specs.iter().zip(&held).all(|(spec, (guard, grant))| {

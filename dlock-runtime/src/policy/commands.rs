@@ -108,7 +108,7 @@ pub(crate) enum AcquiredAll {
         left: Option<Duration>,
     },
     /// None is ours: the lock at this index is held, has waiters, or can't be taken.
-    Not { time: u64, at: usize },
+    Not { at: usize, busy: Busy },
     /// Executed after its `not_after`: nothing was created.
     Late { time: u64 },
 }
@@ -118,7 +118,10 @@ impl AcquiredAll {
     pub(crate) fn time(&self) -> u64 {
         match self {
             AcquiredAll::All { time, .. }
-            | AcquiredAll::Not { time, .. }
+            | AcquiredAll::Not {
+                busy: Busy { time, .. },
+                ..
+            }
             | AcquiredAll::Late { time } => *time,
         }
     }

@@ -328,9 +328,9 @@ impl LockGuard {
     /// # Errors
     /// With [`Release::Strict`](crate::Release::Strict), [`LockError::Lost`] with `finished: true`
     /// if the release found nothing or got no clear answer. Otherwise [`LockError::Unavailable`] or
-    /// [`LockError::Refused`] when the server did not confirm it within `command_timeout` (twice
-    /// that if a renewal was on its way). The release is then repeated in the background, and the
-    /// lock is free when its lease ends at the latest.
+    /// [`LockError::Refused`] when the server did not confirm it within one `command_timeout`. The
+    /// release is then repeated in the background, and the lock is free when its lease ends at the
+    /// latest.
     ///
     /// # Cancel safety
     /// May be dropped at any time: the release goes on in the background.

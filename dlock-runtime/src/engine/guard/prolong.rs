@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
-use super::{LockGuard, undone};
+use super::{Hold, LockGuard, undone};
 use crate::backend::command_error::CommandError;
-use crate::backend::{Link, RENEWALS_AT_ONCE};
+use crate::backend::{Link, RENEWALS_AT_ONCE, all};
 use crate::policy::commands::{Renewal, Renewed};
 use crate::policy::lease::Terms;
 use crate::values::error::{LockError, LostCause, Reason};
+use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
 
 /// Which command extends a lease.
@@ -57,12 +58,14 @@ impl LockGuard {
     ) -> Result<(), LockError> {
         self.still_held()?;
         let within = self.hold.core.settings().command_timeout;
-        for part in self.parts() {
-            let ttl = ttl(part)?;
-            let prolonged = part.prolong(by, ttl, ttl, within).await;
-            part.prolonged(prolonged)?;
-        }
-        Ok(())
+        let parts: Vec<_> = self
+            .parts()
+            .map(|part| Ok((part, ttl(part)?)))
+            .collect::<Result<_, LockError>>()?;
+        let each = parts.into_iter().map(|(part, ttl)| {
+            Box::pin(async move { part.prolonged(part.prolong(by, ttl, ttl, within).await) })
+        });
+        all(each.collect()).await.into_iter().collect()
     }
 
     fn prolonged(&self, prolonged: Result<Prolonged, CommandError>) -> Result<(), LockError> {
@@ -86,49 +89,56 @@ impl LockGuard {
         Ok(self.prolong(By::Renewal, on_server, ttl, within).await? == Prolonged::Yes)
     }
 
-    /// The same for many locks of one kind of one pool, in few commands.
+    /// The same for many locks of one kind of one pool, in few commands, all sent at once.
     pub(crate) async fn confirm_all(
         guards: &[&LockGuard],
         terms: &Terms,
-        within: Duration,
+        by: Moment,
     ) -> Result<bool, CommandError> {
         let server = |it: &&LockGuard| it.hold.core.backend().server_of(it.key().as_str());
         let mut guards = guards.to_vec();
         guards.sort_by_cached_key(server);
         let at_one_server = guards.chunk_by(|one, other| server(one) == server(other));
-        for guards in at_one_server.flat_map(|guards| guards.chunks(RENEWALS_AT_ONCE)) {
-            let Some(first) = guards.first() else {
-                continue;
-            };
-            let (clock, watchdog) = (
-                first.hold.core.backend().clock(),
-                first.hold.core.watchdog(),
-            );
-            let link = first.hold.link(within).await?;
-            if !guards
-                .iter()
-                .all(|it| watchdog.extending(it.hold.token(), terms.lease(), &it.hold.cell))
-            {
+        let batches = at_one_server.flat_map(|guards| guards.chunks(RENEWALS_AT_ONCE));
+        let confirmed = batches.map(|batch| Box::pin(Self::confirm_batch(batch, terms, by)));
+        for confirmed in all(confirmed.collect()).await {
+            if !confirmed? {
                 return Ok(false);
             }
-            let item = |guard: &&LockGuard| Renewal {
-                claim: guard.hold.claim().clone(),
-                ttl: terms.lease(),
-            };
-            let (items, sent) = (guards.iter().map(item).collect::<Vec<_>>(), clock.now());
-            let renewed = link.renew(&items, within).await?;
-            for (guard, renewed) in guards.iter().zip(renewed) {
-                match renewed {
-                    Renewed::Yes
-                        if watchdog.extended(
-                            guard.hold.token(),
-                            sent,
-                            terms.ttl,
-                            &guard.hold.cell,
-                        ) => {}
-                    Renewed::Yes | Renewed::NotOurs => return Ok(false),
-                    Renewed::Failed => return Err(not_looked_at()),
-                }
+        }
+        Ok(true)
+    }
+
+    /// Confirms locks of one server in one command.
+    async fn confirm_batch(
+        guards: &[&LockGuard],
+        terms: &Terms,
+        by: Moment,
+    ) -> Result<bool, CommandError> {
+        let Some(first) = guards.first() else {
+            return Ok(true);
+        };
+        let Hold { core, .. } = &first.hold;
+        let (clock, watchdog) = (core.backend().clock(), core.watchdog());
+        let link = first.hold.link(clock.now().until(by)).await?;
+        if !guards
+            .iter()
+            .all(|it| watchdog.extending(it.hold.token(), terms.lease(), &it.hold.cell))
+        {
+            return Ok(false);
+        }
+        let item = |guard: &&LockGuard| Renewal {
+            claim: guard.hold.claim().clone(),
+            ttl: terms.lease(),
+        };
+        let (items, sent) = (guards.iter().map(item).collect::<Vec<_>>(), clock.now());
+        let renewed = link.renew(&items, sent.until(by)).await?;
+        for (guard, renewed) in guards.iter().zip(renewed) {
+            let (token, cell) = (guard.hold.token(), &guard.hold.cell);
+            match renewed {
+                Renewed::Yes if watchdog.extended(token, sent, terms.ttl, cell) => {}
+                Renewed::Yes | Renewed::NotOurs => return Ok(false),
+                Renewed::Failed => return Err(not_looked_at()),
             }
         }
         Ok(true)

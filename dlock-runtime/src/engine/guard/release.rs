@@ -4,11 +4,9 @@
 //! call that sets the lease cell to released gives the lock back.
 
 use std::error::Error;
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::Poll;
 
 use super::{Hold, LockGuard};
+use crate::backend::all;
 use crate::backend::command_error::{self, CommandError};
 use crate::observe;
 use crate::policy::client::GivenBack;
@@ -125,7 +123,7 @@ impl LockGuard {
             ReleaseBy::Caller { keep_until } => match self.send_release(keep_until, now).await {
                 // Nothing can be sent from here: no runtime, or one without timers or I/O. The
                 // watchdog releases it.
-                Err(CommandError::Setup(_)) => Box::pin(self.wait_for_watchdog()).await,
+                Err(CommandError::Setup(_)) => Box::pin(self.wait_for_watchdog(now)).await,
                 Err(error) => {
                     let error = error.into_error(Some(self.key()));
                     observe::release_unclear(
@@ -139,7 +137,7 @@ impl LockGuard {
             },
             ReleaseBy::Host => {
                 core.watchdog().nudge(cell.token());
-                Box::pin(self.wait_for_watchdog()).await // boxed, as it is rare
+                Box::pin(self.wait_for_watchdog(now)).await // boxed, as it is rare
             }
             ReleaseBy::Nobody => Ok(Released::NotHeld),
         }
@@ -238,14 +236,15 @@ impl LockGuard {
     }
 
     /// Waits for the watchdog's release, whose own deadlines bound this; where there are timers, so
-    /// does twice the `command_timeout`.
-    async fn wait_for_watchdog(&self) -> Result<Released, LockError> {
+    /// does one `command_timeout` since the release `begun`.
+    async fn wait_for_watchdog(&self, begun: Moment) -> Result<Released, LockError> {
         let freed = self.hold.cell.wait_freed();
+        let Hold { core, .. } = &self.hold;
+        let left = core
+            .now()
+            .until(begun.plus(core.settings().command_timeout));
         let found = match command_error::runtime_with_timers() {
-            Ok(_) => tokio::time::timeout(self.hold.core.settings().command_timeout * 2, freed)
-                .await
-                .ok()
-                .flatten(),
+            Ok(_) => tokio::time::timeout(left, freed).await.ok().flatten(),
             Err(_) => freed.await,
         };
         found.map(|found| self.released(found)).ok_or_else(|| {
@@ -295,25 +294,4 @@ impl Drop for Unclear<'_> {
                 .hand_over(self.guard.hold.token());
         }
     }
-}
-
-/// Waits for all of these, polled in turn by one task.
-async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
-    let mut outputs: Vec<_> = futures.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none()
-                && let Poll::Ready(value) = Pin::new(future).poll(cx)
-            {
-                *output = Some(value);
-            }
-        }
-        if outputs.iter().any(Option::is_none) {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }

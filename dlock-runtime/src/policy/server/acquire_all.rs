@@ -29,7 +29,8 @@ impl Server {
                 for claim in ours {
                     self.release(claim, 0, time, publish);
                 }
-                return AcquiredAll::Not { time, at };
+                let busy = self.in_the_way(&claim.key, time);
+                return AcquiredAll::Not { at, busy };
             }
         }
         if ours.len() == commands.len() {

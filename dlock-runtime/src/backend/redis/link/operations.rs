@@ -72,14 +72,7 @@ impl Link for RedisLink {
                 let reply =
                     self.connection
                         .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
-                let (reply, sent) = match reply.await {
-                    // One by one they can be taken.
-                    Err(CommandError::Moving(_)) => {
-                        let time = self.server_time_at(self.connection.clock.now());
-                        return Ok(AcquiredAll::Not { time, at: 0 });
-                    }
-                    reply => reply?,
-                };
+                let (reply, sent) = reply.await?;
                 if !reply::says_again(&reply) {
                     break (reply, sent);
                 }

@@ -6,8 +6,8 @@
 --       queue.lua)
 -- reply {1, T, epoch}        all granted: the first lock has this epoch, the next ones those after
 --                            it
---       {2, T, i}            nothing taken: lock i (from 0) is held by another value, or has a
---                            queue
+--       {2, T, i, pttl, value}  nothing taken: lock i (from 0) is held by another value, or has a
+--                            queue; pttl and value as in acquire.lua, or those of a set's holder
 --       {4, T, epoch, pttl}  the values already hold all locks: this command was duplicated; pttl
 --                            is the shortest
 --       {5, T}               late: T is past not_after
@@ -44,7 +44,11 @@ for i = 1, number do
     for _, it in ipairs(ours) do
       release(it[1], counter, it[2], it[3], it[4], 0, T)
     end
-    return {2, T, i - 1}
+    local pttl, named = -1, '' -- of another type
+    if there ~= ONE or held then
+      pttl, named = in_the_way(lock, there, T)
+    end
+    return {2, T, i - 1, pttl, named}
   end
 end
 local again = #ours == number

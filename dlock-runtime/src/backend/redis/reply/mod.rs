@@ -86,8 +86,8 @@ pub(super) fn acquired_all(reply: &Value, asked: usize) -> Result<AcquiredAll, C
                 left: None,
             },
             2 => AcquiredAll::Not {
-                time,
                 at: usize::try_from(number(items.get(2)?)?).ok()?,
+                busy: busy(time, items.get(3)?, items.get(4)?)?,
             },
             4 => AcquiredAll::All {
                 time,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::world::{World, at_address, name, once};
 use super::{MS, NOW};
-use crate::policy::commands::{Acquire, AcquiredAll, Claim};
+use crate::policy::commands::{Acquire, AcquiredAll, Busy, Claim, Left};
 use crate::values::ttl::Ttl;
 
 /// The claim at another key. Values at different keys may be equal.
@@ -75,7 +75,12 @@ fn where_one_is_somebody_elses_it_is_named_and_none_is_taken() {
     world.acquire(&at_key("b", once("other")));
     let answer = world.acquire_all(&commands(&[("a", 30), ("b", 30)]));
     let time = world.time;
-    assert_eq!(answer, AcquiredAll::Not { time, at: 1 });
+    let busy = Busy {
+        time,
+        left: Left::For(Duration::from_secs(30)),
+        value: once("other").value.to_string(),
+    };
+    assert_eq!(answer, AcquiredAll::Not { at: 1, busy });
     assert_eq!(world.reads("a"), None);
     assert_eq!(world.reads("b").as_deref(), Some("other"));
 }

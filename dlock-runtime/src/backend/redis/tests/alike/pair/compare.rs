@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{Pair, every_key};
+use super::{A_LIST, Pair, every_key};
 use crate::backend::Link;
 use crate::backend::redis::tests::alike::KEYS;
 use crate::backend::redis::tests::lab::CAP;
@@ -63,8 +63,17 @@ impl Pair<'_> {
                     self.compare_left(*real, *pure);
                 }
             }
-            (AcquiredAll::Not { at: real, .. }, AcquiredAll::Not { at: pure, .. }) => {
+            (
+                AcquiredAll::Not { at: real, busy },
+                AcquiredAll::Not {
+                    at: pure,
+                    busy: expected,
+                },
+            ) => {
                 assert_eq!(real, pure, "who is in the way");
+                if expected.value != A_LIST {
+                    self.compare_busy(busy, expected);
+                }
             }
             (AcquiredAll::Late { .. }, AcquiredAll::Late { .. }) => {}
             (real, pure) => panic!("together: {real:?} is not like {pure:?}"),

@@ -27,6 +27,9 @@ const SECOND: u64 = 1_000_000;
 /// A queue entry that this version can't parse.
 const STRANGE: &str = "r|lock:@grant:x|30000|1|reader";
 
+/// What stands in the pure machine where the real server has a value of another type.
+const A_LIST: &str = "2|a list";
+
 /// Both servers, and the state that the pure one can't represent.
 pub(super) struct Pair<'a> {
     lab: &'a Lab,
@@ -296,7 +299,7 @@ impl<'a> Pair<'a> {
                 self.lab
                     .tell::<Value>(if is_list { list } else { set })
                     .await;
-                self.pure.put(lock, "2|a list", None);
+                self.pure.put(lock, A_LIST, None);
                 self.other_type.insert(*key);
             }
             _ => {}
