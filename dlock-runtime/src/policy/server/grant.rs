@@ -30,17 +30,17 @@ impl Server {
     ///
     /// An entry that is not alive is dropped, and a grant whose push reached no client is taken
     /// back. Lapsed entries go first, so that they do not pile up behind a head that can't be read
-    /// or does not fit.
+    /// or does not fit. A head that can't be read counts only while its client shows signs of life.
     pub(super) fn grant_next(&mut self, key: &Arc<str>, time: u64, publish: &mut dyn Publish) {
         self.queues.drop_lapsed(key, time);
         while let Some(head) = self.queues.first(key, time) {
-            let Some(entry) = entry::read(&head.entry) else {
-                return; // of a later kind or version: its own clients handle it
-            };
             if !head.is_alive(time) {
                 self.queues.leave(key, &head.entry, time);
                 continue;
             }
+            let Some(entry) = entry::read(&head.entry) else {
+                return; // of a later kind or version: its own clients handle it
+            };
             if !self.fits(key, &entry, time) {
                 return; // no entry passes the head
             }

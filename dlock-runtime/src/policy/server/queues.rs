@@ -25,6 +25,7 @@ struct Queue {
 pub(super) struct Waiting {
     pub(super) entry: Arc<str>,
     arrival: u64,
+    /// 0: the heartbeats don't have it, so a stranger wrote it, or they were lost.
     alive_until: u64,
 }
 
@@ -64,6 +65,18 @@ impl Queues {
 
     /// Adds an entry behind all others, or leaves it where it is; either way it is alive now.
     pub(super) fn enter(&mut self, key: &Arc<str>, entry: &Arc<str>, arrival: u64, time: u64) {
+        self.enter_silently(key, entry, arrival, time);
+        self.beat(key, entry, time);
+    }
+
+    /// The same without a sign of life.
+    pub(super) fn enter_silently(
+        &mut self,
+        key: &Arc<str>,
+        entry: &Arc<str>,
+        arrival: u64,
+        time: u64,
+    ) {
         if !self.has(key, entry, time) {
             let queue = self.0.entry(key.clone()).or_insert(Queue {
                 entries: Vec::new(),
@@ -80,7 +93,6 @@ impl Queues {
             queue.entries.insert(at, waiting);
             queue.expires = time + micros(QUEUE_TTL);
         }
-        self.beat(key, entry, time);
     }
 
     /// A sign of life of an entry, if it is in the queue.
@@ -102,7 +114,8 @@ impl Queues {
         found
     }
 
-    /// Drops lapsed entries, those that lapsed first, but not too many in one call.
+    /// Drops entries whose heartbeat has lapsed, those that lapsed first, but not too many in one
+    /// call.
     pub(super) fn drop_lapsed(&mut self, key: &str, time: u64) {
         let Some(queue) = self.live(key, time) else {
             return;
@@ -110,7 +123,7 @@ impl Queues {
         let mut lapsed: Vec<_> = queue
             .entries
             .iter()
-            .filter(|waiting| !waiting.is_alive(time))
+            .filter(|waiting| waiting.alive_until > 0 && !waiting.is_alive(time))
             .map(|waiting| (waiting.alive_until, waiting.entry.clone()))
             .collect();
         lapsed.sort_unstable();

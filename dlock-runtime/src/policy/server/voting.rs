@@ -72,10 +72,13 @@ impl Hints {
         wanting.writers.insert((until, address.clone()));
     }
 
-    /// Until when the last writer counts as waiting, if one does.
+    /// Until when the last writer counts as waiting, if one does. None counts for longer than
+    /// [`WRITER_WAITS`]; twice that, since the clock may have been set back a little.
     fn a_writer_waits_until(&mut self, key: &str, time: u64) -> Option<u64> {
         let wanting = self.live(key, time)?;
-        let (until, _) = wanting.writers.last()?;
+        let most = time + 2 * micros(WRITER_WAITS);
+        let mut latest_first = wanting.writers.iter().rev();
+        let (until, _) = latest_first.find(|(until, _)| *until <= most)?;
         (*until > time).then_some(*until)
     }
 

@@ -11,8 +11,8 @@ end
 
 -- Grants the lock to the first queue entry that is alive and reachable, then to the next ones, of
 -- any kind, as long as they fit. An entry without an address polls and finds its grant then. No
--- entry passes a live head that does not fit, nor a head that can't be parsed. Lapsed entries are
--- swept out first, so that they do not pile up behind a head that stays. With an empty queue this
+-- entry passes a live head that does not fit or can't be parsed: its own clients grant to that one.
+-- Lapsed entries are swept out first, so that they do not pile up behind a head that stays. With an empty queue this
 -- is one read and no write; otherwise the first write is ZREM, or the SET of an epoch. Returns
 -- `there`; second, whether the budget of this call is used up and another call must go on. T may be
 -- nil if the key is absent, because most releases do not need the time.
@@ -27,11 +27,8 @@ local function grant_all(lock, counter, queue, heartbeats, there, T)
   end
   while head do
     local e = read_entry(head)
-    if not e then
-      return there, false
-    end
     local alive = tonumber(redis.call('ZSCORE', heartbeats, head) or 0) > T
-    if alive and not fits(lock, there, e) then
+    if alive and not (e and fits(lock, there, e)) then
       return there, false
     elseif budget <= 0 then
       return there, true

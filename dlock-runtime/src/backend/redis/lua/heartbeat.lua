@@ -24,7 +24,7 @@ local function may_change(lock, queue, heartbeats, there)
   end
   local head = first_entry(queue)
   local e = head and read_entry(head)
-  return e and (fits(lock, there, e) or not redis.call('ZSCORE', heartbeats, head))
+  return head and (e and fits(lock, there, e) or not redis.call('ZSCORE', heartbeats, head))
 end
 
 -- What a poll of an exclusive lock replies to a waiting entry; nil if a poll could change

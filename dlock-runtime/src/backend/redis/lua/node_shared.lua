@@ -23,9 +23,13 @@ local function writer_waits(channel)
   redis.call('PEXPIRE', hints, HINTS_TTL)
 end
 
--- Until when a reader that would fit leaves the turn to a writer, also if the lock is free.
+-- Until when a reader that would fit leaves the turn to a writer, also if the lock is free. No writer
+-- counts for longer than WRITER_WAITS; twice that, since the clock may have been set back a little.
+-- What says more is a stranger's.
 local function held_back_until()
-  local last = e.letter == 'r' and redis.call('ZRANGE', hints, -1, -1, 'WITHSCORES')
+  local most = string.format('%.0f', BEHIND_ALL + T + 2 * WRITER_WAITS)
+  local last = e.letter == 'r'
+    and redis.call('ZRANGE', hints, most, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
   local ends = last and last[1] and tonumber(last[2]) - BEHIND_ALL
   return ends and ends > T and ends
 end

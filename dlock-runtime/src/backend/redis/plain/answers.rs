@@ -80,9 +80,19 @@ pub(super) fn epoch(counter: &Value, time: u64) -> u64 {
 }
 
 pub(super) fn texts(list: &Value) -> Result<Vec<String>, CommandError> {
+    let text = |it: Vec<u8>| String::from_utf8_lossy(&it).into_owned();
+    Ok(members(list)?.into_iter().map(text).collect())
+}
+
+/// As they are stored, so that a stranger's can be removed too.
+pub(super) fn members(list: &Value) -> Result<Vec<Vec<u8>>, CommandError> {
     refused(list)?;
+    let bytes = |item: &Value| match item {
+        Value::BulkString(bytes) => Some(bytes.clone()),
+        other => reply::text(other).map(String::into_bytes),
+    };
     match list {
-        Value::Array(items) => items.iter().map(reply::text).collect(),
+        Value::Array(items) => items.iter().map(bytes).collect(),
         _ => None,
     }
     .ok_or_else(|| reply::unexpected("ZRANGE", list))

@@ -14,7 +14,7 @@ use crate::backend::redis::names::LockKeys;
 use crate::backend::redis::reply;
 use crate::policy::commands::{Cancelled, Claim};
 use crate::policy::queue;
-use crate::values::entry::{self, Letter};
+use crate::values::entry::{self, Entry, Letter};
 use crate::values::error::Reason;
 
 /// After so many transactions that others' heartbeats broke, the queue is not watched any more: the
@@ -26,9 +26,9 @@ const WITH_QUEUE: u32 = 8;
 pub(super) struct Seen {
     pub(super) held: Held,
     /// The first entry of the queue.
-    pub(super) head: Option<String>,
+    pub(super) head: Option<Vec<u8>>,
     /// Entries without a sign of life.
-    pub(super) lapsed: Vec<String>,
+    pub(super) lapsed: Vec<Vec<u8>>,
     /// The server's time, in µs.
     pub(super) time: u64,
 }
@@ -42,9 +42,9 @@ pub(super) enum Then<'a> {
     /// It stays as a retired value until this time, in ms.
     Keep(u64),
     /// This entry gets it, until this time, in ms.
-    Grant(&'a str, u64),
+    Grant(&'a [u8], u64),
     /// These entries leave the queue first.
-    Sweep(&'a [String]),
+    Sweep(&'a [Vec<u8>]),
 }
 
 impl Seen {
@@ -64,14 +64,19 @@ impl Seen {
         if self.lapsed.contains(head) {
             return Then::Sweep(&self.lapsed);
         }
-        match entry::read(head) {
-            Some(entry) if entry.letter == Letter::Exclusive => {
+        match exclusive(head) {
+            Some(entry) => {
                 let claim = micros(entry.lease.min(queue::CLAIM));
                 Then::Grant(head, self.time.saturating_add(claim) / 1000)
             }
-            _ => otherwise, // only a script can grant another kind: its waiters' polls do
+            None => otherwise, // only a script can grant another kind: its waiters' polls do
         }
     }
+}
+
+fn exclusive(head: &[u8]) -> Option<Entry<'_>> {
+    let entry = entry::read(std::str::from_utf8(head).ok()?)?;
+    (entry.letter == Letter::Exclusive).then_some(entry)
 }
 
 impl PlainLink {
@@ -140,8 +145,14 @@ impl PlainLink {
         let (held, time) = (held(&next())?, self.heard(&next(), sent)?);
         let (mut first, mut lapsed) = (None, Vec::new());
         if with_queue {
-            first = answers::texts(&next())?.into_iter().next();
-            lapsed = answers::texts(&next())?;
+            first = answers::members(&next())?.into_iter().next();
+            lapsed = answers::members(&next())?;
+        }
+        // A dead entry that can be granted costs one claim at most; any other would stay for ever.
+        if let Some(head) = first.as_ref().filter(|it| exclusive(it).is_none())
+            && !self.beats(connection, &heartbeats, head, until).await?
+        {
+            lapsed.push(head.clone());
         }
         Ok(Seen {
             held,
@@ -149,6 +160,22 @@ impl PlainLink {
             lapsed,
             time,
         })
+    }
+
+    /// Whether the heartbeats have an entry.
+    async fn beats(
+        &self,
+        connection: &mut CheckedOut<'_>,
+        heartbeats: &str,
+        entry: &[u8],
+        until: Instant,
+    ) -> Result<bool, CommandError> {
+        let mut score = redis::pipe();
+        score.cmd("ZSCORE").arg(heartbeats).arg(entry);
+        let (answers, _) = connection.watch(score, until).await?;
+        let [score] = answers::exactly(answers)?;
+        answers::refused(&score)?;
+        Ok(score != Value::Nil)
     }
 
     /// By the server's own command where it has one, else by a transaction.

@@ -168,8 +168,8 @@ fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
 fn seen(held: Held, first: Option<&str>) -> Seen {
     Seen {
         held,
-        head: first.map(str::to_owned),
-        lapsed: vec!["dead".to_owned()],
+        head: first.map(|it| it.as_bytes().to_vec()),
+        lapsed: vec![b"dead".to_vec()],
         time: NOW,
     }
 }
@@ -182,16 +182,16 @@ fn a_lock_goes_to_the_first_entry_that_lives() {
     let reader = OURS.replace("|x|", "|r|");
     for (seen, then) in [
         (seen(ours(), None), Then::Delete),
-        (seen(ours(), Some(THEIRS)), Then::Grant(THEIRS, until)),
         (
-            seen(ours(), Some("dead")),
-            Then::Sweep(&["dead".to_owned()]),
+            seen(ours(), Some(THEIRS)),
+            Then::Grant(THEIRS.as_bytes(), until),
         ),
+        (seen(ours(), Some("dead")), Then::Sweep(&[b"dead".to_vec()])),
         (seen(ours(), Some("no entry")), Then::Delete),
         (seen(ours(), Some(&reader)), Then::Delete),
         (
             seen(Held::Nothing, Some(THEIRS)),
-            Then::Grant(THEIRS, until),
+            Then::Grant(THEIRS.as_bytes(), until),
         ),
         (seen(Held::Nothing, Some(&reader)), Then::Leave),
         (seen(Held::Nothing, None), Then::Leave),

@@ -259,6 +259,35 @@ fn behind_a_place_that_cant_be_read_everybody_waits_until_it_lapses() {
     assert!(matches!(world.poll(&waiter("a")), Polled::Yours { .. }));
 }
 
+/// Whoever wrote it: with a heartbeat in time it is waited for, without one it is passed over.
+#[test]
+fn an_entry_without_a_heartbeat_is_passed_over_whatever_it_says() {
+    for entry in [
+        STRANGE,
+        "2|x|token",
+        "1|z|",
+        "garbage",
+        "",
+        &waiter("b").value,
+    ] {
+        for commands in [
+            |world: &mut World| matches!(world.acquire(&once("a")), Acquired::Granted { .. }),
+            |world: &mut World| matches!(world.acquire(&waiter("a")), Acquired::Granted { .. }),
+            |world: &mut World| {
+                world.acquire(&once("holder"));
+                world.acquire(&waiter("a"));
+                world.release(&once("holder"));
+                world.pushed() == ["a"]
+            },
+        ] {
+            let mut world = World::new();
+            world.server.enter_silently(KEY, entry, NOW);
+            assert!(commands(&mut world), "{entry}");
+            assert!(world.waiting().is_empty(), "{entry}");
+        }
+    }
+}
+
 /// `min_hold`: before its time the lock stays, without an owner; K12, K13.
 #[test]
 fn k13_a_lock_that_is_kept_is_nobodys_and_is_not_granted() {

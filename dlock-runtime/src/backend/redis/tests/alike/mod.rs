@@ -74,8 +74,8 @@ enum Op {
     OtherType(usize),
     /// A sorted set that is not ours.
     ForeignSet(usize),
-    /// A queue entry that another version wrote.
-    Strange(usize),
+    /// A queue entry that another version wrote; `bool`: with a heartbeat.
+    Strange(usize, bool),
     LoseQueue(usize),
 }
 
@@ -119,7 +119,7 @@ fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_flat_map(|set| (0..2usize).prop_map(move |key| {
             if set { Op::ForeignSet(key) } else { Op::OtherType(key) }
         })),
-        1 => (0..2usize).prop_map(Op::Strange),
+        1 => (0..2usize, any::<bool>()).prop_map(|(key, beats)| Op::Strange(key, beats)),
         1 => (0..2usize).prop_map(Op::LoseQueue),
     ]
 }

@@ -113,7 +113,7 @@ impl<'a> Pair<'a> {
                 self.time += seconds * SECOND;
                 clockwork::pass(*seconds, self.lab, &every_key()).await;
             }
-            Op::Strange(key) => self.strange(KEYS[*key]).await,
+            Op::Strange(key, beats) => self.strange(KEYS[*key], *beats).await,
             Op::LoseQueue(key) => {
                 let [_, waiting, alive] = keys(KEYS[*key]);
                 self.lab.tell::<Value>(&["DEL", &waiting, &alive]).await;
@@ -255,19 +255,24 @@ impl<'a> Pair<'a> {
         }
     }
 
-    async fn strange(&mut self, key: &str) {
-        self.pure.enter(key, STRANGE, self.time);
+    async fn strange(&mut self, key: &str, beats: bool) {
         let [_, waiting, alive] = keys(key);
         let now = self.lab.link.server_time();
         let (arrival, beat) = (self.epochs.last().max(now), now + 3_500_000);
         let (arrival, beat) = (arrival.to_string(), beat.to_string());
-        for command in [
-            &["ZADD", &waiting, "NX", &arrival, STRANGE][..],
-            &["ZADD", &alive, &beat, STRANGE],
-            &["PEXPIRE", &waiting, "7000"],
-            &["PEXPIRE", &alive, "7000"],
-        ] {
-            self.lab.tell::<Value>(command).await;
+        let enters = ["ZADD", &waiting, "NX", &arrival, STRANGE];
+        let is_new = self.lab.tell::<i64>(&enters).await == 1;
+        if beats {
+            self.pure.enter(key, STRANGE, self.time);
+            let beats = ["ZADD", &alive, &beat, STRANGE];
+            self.lab.tell::<Value>(&beats).await;
+        } else {
+            self.pure.enter_silently(key, STRANGE, self.time);
+        }
+        for key in [&waiting, &alive] {
+            if is_new || beats {
+                self.lab.tell::<Value>(&["PEXPIRE", key, "7000"]).await;
+            }
         }
     }
 
