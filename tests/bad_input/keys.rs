@@ -1,7 +1,7 @@
 //! Something else is stored at the lock's key, or in its queue.
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Holder, LockError, LockPool, Refusal, Wait};
+use dlock_runtime::{Config, Holder, LockError, LockPool, Refusal, Released, Wait};
 
 use dlock_tests::of_kind;
 
@@ -223,21 +223,186 @@ async fn a_counter_that_is_broken_stops_no_lock() {
     }
 }
 
+/// Replaces a key by a hash.
+async fn replace(server: &Servers, key: &str) {
+    let script = "redis.call('DEL', KEYS[1]) return redis.call('HSET', KEYS[1], 'f', 'x')";
+    server.cmd(&["EVAL", script, "1", key]).await;
+}
+
+/// The refusal names this key, and not the lock's.
+#[track_caller]
+fn names(error: &LockError, companion: &str) {
+    let says = "one of the keys that dlock keeps beside its locks";
+    refused(error, Refusal::Companion, says);
+    assert!(format!("{error:?}").contains(companion), "{error:?}");
+}
+
+const COMPANIONS: [&str; 3] = ["lock:@fence", "lock:@w:{lock:k}", "lock:@a:{lock:k}"];
+
+/// Each kind, with one that has to wait for it.
+const PAIRS: [(&str, &str); 6] = [
+    ("x", "x"),
+    ("fair", "fair"),
+    ("r", "w"),
+    ("w", "r"),
+    ("p:2/2", "p:1/2"),
+    ("o:a", "o:b"),
+];
+
+/// With a waiter from before, and without. Whoever asks is told which key is wrong, and leaves
+/// nothing; whoever holds the lock gives it back.
+async fn companions_of_another_type(config: Config, server: RedisServer, pairs: &[(&str, &str)]) {
+    let servers = Servers(vec![server]);
+    let pools = [&config, &config].map(|it| LockPool::connect(it.clone()));
+    let [holds, asks] = pools.map(async |it| it.await.unwrap());
+    let (holds, asks) = (holds.await, asks.await);
+    for (kind, other) in pairs {
+        let cases = COMPANIONS.iter().flat_map(|it| [(it, false), (it, true)]);
+        for (companion, is_waited_for) in cases {
+            let what = format!("{kind}, {companion}, {is_waited_for}");
+            servers.cmd(&["FLUSHALL"]).await;
+            let held = of_kind(holds.lock("k"), kind).ttl(LONG).acquire().await;
+            let held = held.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            let asked = of_kind(asks.lock("k"), other).ttl(LONG).wait(LONG);
+            if is_waited_for {
+                let waiting = tokio::spawn(asked.acquire());
+                until("it waits", LONG, async || {
+                    servers.ask::<i64>(&["EXISTS", COMPANIONS[1]]).await == 1
+                })
+                .await;
+                replace(&servers, companion).await;
+                held.extend(LONG).await.unwrap();
+                let released = held.release().await;
+                assert_eq!(released.unwrap(), Released::Freed, "{what}");
+                match waiting.await.unwrap() {
+                    // It was granted the lock before anybody looked at the key.
+                    Ok(granted) => drop(granted.release().await),
+                    Err(error) => names(&error, companion),
+                }
+            } else {
+                replace(&servers, companion).await;
+                names(&asked.acquire().await.unwrap_err(), companion);
+                held.verify().await.unwrap();
+                let released = held.release().await;
+                assert_eq!(released.unwrap(), Released::Freed, "{what}");
+            }
+            until("nothing of anybody is left", LONG, async || {
+                let mut keys = servers.keys().await;
+                keys.retain(|it| it != companion && it != "lock:@fence");
+                keys.is_empty() || keys == COMPANIONS[2..] // ends with its last heartbeat
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_companion_of_another_type_is_named_and_costs_no_holder_its_release() {
+    let server = RedisServer::start();
+    companions_of_another_type(patient(server.url()), server, &PAIRS).await;
+}
+
+#[tokio::test]
+async fn without_scripts_a_companion_of_another_type_is_named_too() {
+    let server = RedisServer::start();
+    let config = patient(server.url()).without_scripts();
+    companions_of_another_type(config, server, &PAIRS[..1]).await;
+}
+
+/// A release, a downgrade and locks of several keys.
+#[tokio::test]
+async fn what_else_a_companion_of_another_type_stops() {
+    let (server, pool) = pool().await;
+    let servers = Servers(vec![server]);
+    let other = LockPool::connect(patient(servers.0[0].url()))
+        .await
+        .unwrap();
+    for companion in COMPANIONS {
+        servers.cmd(&["FLUSHALL"]).await;
+        let held = pool.lock("k").write().ttl(LONG).acquire().await.unwrap();
+        let waiting = tokio::spawn(other.lock("k").read().wait(LONG).acquire());
+        until("it waits", LONG, async || {
+            servers.ask::<i64>(&["EXISTS", COMPANIONS[1]]).await == 1
+        })
+        .await;
+        replace(&servers, companion).await;
+        held.downgrade().await.unwrap();
+        held.verify().await.unwrap();
+        names(&waiting.await.unwrap().unwrap_err(), companion);
+        held.release().await.unwrap();
+
+        servers.cmd(&["FLUSHALL"]).await;
+        let both = pool.lock_all(["k", "l"]).acquire().await.unwrap();
+        let alone = other.lock("k").acquire();
+        assert!(alone.await.unwrap_err().is_busy());
+        replace(&servers, companion).await;
+        both.release().await.unwrap();
+        if companion != COMPANIONS[2] {
+            names(
+                &pool.lock_all(["l", "k"]).acquire().await.unwrap_err(),
+                companion,
+            );
+        }
+        servers.cmd(&["FLUSHALL"]).await;
+        let batch: Vec<String> = (0..20).map(|it| format!("{it}")).collect();
+        let mut held = Vec::new();
+        for key in &batch {
+            held.push(pool.lock(key.as_str()).acquire().await.unwrap());
+            replace(&servers, &format!("lock:@w:{{lock:{key}}}")).await;
+            replace(&servers, &format!("lock:@a:{{lock:{key}}}")).await;
+        }
+        let released = held.into_iter().map(|it| tokio::spawn(it.release()));
+        for released in released.collect::<Vec<_>>() {
+            assert_eq!(released.await.unwrap().unwrap(), Released::Freed);
+        }
+    }
+}
+
+/// At each node: the counter, the hints, and what it knows of its quorum.
+#[tokio::test]
+async fn companions_of_another_type_at_nodes_are_named() {
+    let (servers, pool) = Servers::three().await;
+    let held = pool.lock("k").acquire().await.unwrap();
+    let counters: Vec<String> = servers.0[0].keys().await;
+    let counter = counters.iter().find(|it| it.starts_with("lock:@fence"));
+    let counter = counter.unwrap().clone();
+    held.release().await.unwrap();
+    for (kind, other) in [PAIRS[0], PAIRS[2], PAIRS[3], PAIRS[5]] {
+        let ask = || of_kind(pool.lock("k"), kind).wait(ms(300)).acquire();
+        let held = ask().await.unwrap();
+        for key in [&counter, "lock:@h:{lock:k}", "lock:@h:{}"] {
+            replace(&servers, key).await;
+        }
+        held.verify().await.unwrap();
+        let asked = of_kind(pool.lock("k"), other).wait(ms(300)).acquire().await;
+        let error = format!("{:?}", asked.unwrap_err());
+        assert!(
+            error.contains(&counter) || error.contains("lock:@h:{lock:k}"),
+            "{error}"
+        );
+        assert_eq!(held.release().await.unwrap(), Released::Freed, "{kind}");
+        servers.cmd(&["DEL", "lock:@h:{lock:k}"]).await;
+        let error = format!("{:?}", ask().await.unwrap_err());
+        assert!(error.contains(&counter), "{kind}: {error}");
+        servers.cmd(&["DEL", &counter]).await;
+        replace(&servers, "lock:@h:{lock:k}").await;
+        if kind == "w" || kind == "x" {
+            assert_eq!(
+                ask().await.unwrap().release().await.unwrap(),
+                Released::Freed
+            );
+        }
+        servers
+            .cmd(&["DEL", "lock:@h:{lock:k}", "lock:@h:{}"])
+            .await;
+    }
+}
+
 /// dlock neither grants a lock without a fence, nor repairs a key that is not its own.
 #[tokio::test]
 async fn a_counter_of_another_type_is_refused_and_no_lock_is_left() {
     let (server, pool) = pool().await;
     server.cmd(&["LPUSH", "lock:@fence", "x"]).await;
-    let error = fails_at_once(&pool).await;
-    assert!(
-        matches!(
-            error,
-            LockError::Refused {
-                reason: Refusal::WrongType,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    names(&fails_at_once(&pool).await, "lock:@fence");
     assert_eq!(server.keys().await, ["lock:@fence"]);
 }

@@ -23,7 +23,8 @@ pub(crate) enum CommandError {
     Unserved(Reason),
     /// May have been executed, or may yet be: clean up after it, and retry with a fresh token.
     Unclear(Reason),
-    /// The server answered with an error; nothing was changed.
+    /// The server answered with an error; nothing was changed, unless it
+    /// [leaves something open](Self::leaves_open).
     Refused(Refusal, Reason),
     /// Too few of several servers vote or answer. `is_open`: as for `Unclear`, else as for `Unsent`.
     TooFewNodes { why: Reason, is_open: bool },
@@ -83,12 +84,13 @@ impl CommandError {
     }
 
     /// Whether an acquire that ended with this error may have created something. An unknown error
-    /// text may come from a proxy that lost the answer.
+    /// text may come from a proxy that lost the answer, and what is wrong with another key than the
+    /// lock's may show only when something was written.
     pub(crate) fn leaves_open(&self) -> bool {
         matches!(
             self,
             CommandError::Unclear(_)
-                | CommandError::Refused(Refusal::Other, _)
+                | CommandError::Refused(Refusal::Other | Refusal::Companion, _)
                 | CommandError::TooFewNodes { is_open: true, .. }
         )
     }

@@ -397,6 +397,9 @@ pub enum Refusal {
     Tls,
     /// A value of another type stands at the key.
     WrongType,
+    /// One of the keys that dlock keeps beside its locks (the counter of fencing tokens, a queue,
+    /// its heartbeats) holds what dlock did not write. The source names that key.
+    Companion,
     /// The key is held or waited for as another kind of lock (by a reader, for example, where
     /// this one is exclusive). The source names that kind.
     WrongKind,
@@ -443,6 +446,7 @@ impl fmt::Display for Refusal {
             Refusal::Certificate => "TLS: a certificate is missing or not accepted; see the source for which and what to do",
             Refusal::Tls => "TLS: the two sides can't speak it with each other; check the URL's scheme and port",
             Refusal::WrongType => "a value of another type stands at this key; find who writes it, or choose another key or namespace",
+            Refusal::Companion => "one of the keys that dlock keeps beside its locks holds what dlock did not write; see the source for which, find who writes it, and delete it",
             Refusal::WrongKind => "this key is in use as another kind of lock; use one kind for a key, in the whole fleet",
             Refusal::NoTtl => "a value without a time to live stands at this key and would block it for ever; delete it, or set `repair_missing_ttl`",
             Refusal::Busy => "a script of somebody else's keeps it busy; find it, or `SCRIPT KILL`",

@@ -317,10 +317,12 @@ impl QuorumLink {
     /// The error of an election in which too few nodes answered.
     fn all_failed(&self, failed: &[(NodeId, CommandError)], is_open: bool) -> CommandError {
         let refused = failed.iter().find_map(|(node, error)| match error {
-            CommandError::Refused(refusal, why) => Some((node, *refusal, why)),
+            CommandError::Refused(refusal, why) if !is_open || error.leaves_open() => {
+                Some((node, *refusal, why))
+            }
             _ => None,
         });
-        if let Some((node, refusal, why)) = refused.filter(|_| !is_open) {
+        if let Some((node, refusal, why)) = refused {
             let name = self.shared.member(*node).map_or("?", |it| it.name());
             let why = Reason::new(format_args!("{name}: {why}"));
             return CommandError::Refused(refusal, why);

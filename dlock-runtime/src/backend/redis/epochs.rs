@@ -51,15 +51,17 @@ pub(super) async fn raise(
     epoch: u64,
     by: By,
 ) -> Result<(), CommandError> {
-    match by {
+    let raised = match by {
         By::Script => {
             let call = |by| scripts::RAISE.call(by, &[counter], &[epoch]);
             let raised = Script::run(&mut connection, call).await;
-            raised.map_err(|error| errors::handshake_error(&error))?;
-            Ok(())
+            raised
+                .map(drop)
+                .map_err(|error| errors::handshake_error(&error))
         }
         By::Transaction => raise_in_transaction(connection, counter, epoch).await,
-    }
+    };
+    raised.map_err(|error| errors::of_companion(counter, error))
 }
 
 async fn raise_in_transaction(

@@ -25,6 +25,29 @@ pub(super) fn command_error(error: &RedisError) -> CommandError {
     }
 }
 
+/// The error of what stands at one of dlock's own keys, beside the lock's.
+pub(super) fn companion(key: &str, what: &str) -> CommandError {
+    let why = Reason::new(format_args!("{key}: {what}"));
+    CommandError::Refused(Refusal::Companion, why)
+}
+
+/// The same for an error that a command about this key ended with.
+pub(super) fn of_companion(key: &str, error: CommandError) -> CommandError {
+    if is_wrong_type(&error) {
+        return companion(key, OTHER_TYPE);
+    }
+    error
+}
+
+pub(super) const OTHER_TYPE: &str = "a value of another type stands there";
+
+/// Whether a command met a value of another type. Where a script looks for one, it answers without
+/// an error.
+pub(super) fn is_wrong_type(error: &CommandError) -> bool {
+    matches!(error, CommandError::Refused(Refusal::WrongType, said)
+        if said.to_string().contains("wrong kind of value"))
+}
+
 /// Whether the master may have moved, or our password may have changed: only a new handshake can
 /// tell.
 pub(super) fn may_be_elsewhere(refusal: Refusal) -> bool {

@@ -82,7 +82,7 @@ pub(super) async fn join(
         // Then no vote creates anything either, and votes must be taken back all the same.
         Err(error) => match errors::handshake_error(&error) {
             CommandError::Refused(Refusal::OutOfMemory, _) => {}
-            error => return Err(error),
+            error => return Err(errors::of_companion(key, error)),
         },
     }
     // So that commands that are sent one right behind the other are not refused by the first one's

@@ -15,12 +15,13 @@ const CAUSES: [LostCause; 5] = [
     LostCause::Watchdog,
 ];
 
-const REFUSALS: [Refusal; 14] = [
+const REFUSALS: [Refusal; 15] = [
     Refusal::ReadOnly,
     Refusal::OutOfMemory,
     Refusal::NoPermission,
     Refusal::Auth,
     Refusal::WrongType,
+    Refusal::Companion,
     Refusal::NoTtl,
     Refusal::Busy,
     Refusal::Loading,
@@ -201,6 +202,7 @@ fn a_refusal_says_what_to_do() {
         ),
         (Refusal::Auth, "check the URL's credentials"),
         (Refusal::WrongType, "choose another key or namespace"),
+        (Refusal::Companion, "see the source for which"),
         (Refusal::NoTtl, "`repair_missing_ttl`"),
         (Refusal::Busy, "`SCRIPT KILL`"),
         (Refusal::Loading, "a longer `wait`"),

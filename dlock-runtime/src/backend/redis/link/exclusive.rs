@@ -16,6 +16,7 @@ use super::operations::{Rounds, left};
 use crate::backend::Answer;
 use crate::backend::batched::{Batching, Release, Step, Ticket};
 use crate::backend::command_error::CommandError;
+use crate::backend::redis::errors;
 use crate::backend::redis::reply::Item;
 use crate::policy::commands::{Acquire, Acquired, GivenBack};
 
@@ -93,8 +94,13 @@ impl<'a, C: Batchable<'a>> Batching<'a, C, C::Answer> for RedisLink {
             Resumed::GoesOn(begun) => return self.go_on(command, Some(begun), left(until), until),
             Resumed::Ended(answered) => answered,
         };
-        match Ends::with(&answered) {
-            Ends::Here => Step::Ended(command.read(self, answered)),
+        match Ends::with(answered) {
+            Ends::Here(answered) => Step::Ended(command.read(self, answered)),
+            Ends::Blamed(error) => {
+                let lock = command.command().lock();
+                let blamed = self.blamed(lock, error, until);
+                Step::GoesOn(Box::pin(async move { Err(blamed.await) }))
+            }
             Ends::ByKey => Step::GoesOn(command.by_key(self, until)),
             Ends::Again => self.go_on(command, None, Duration::ZERO, until),
         }
@@ -108,7 +114,9 @@ impl<'a, C: Batchable<'a>> Batching<'a, C, C::Answer> for RedisLink {
 /// How a command ends that was answered.
 enum Ends {
     /// With this answer.
-    Here,
+    Here(Answered),
+    /// With this error, about a key that is still to be named.
+    Blamed(CommandError),
     /// By its lock's key alone: the slot is moving.
     ByKey,
     /// By its script once more: there are more entries to remove.
@@ -116,11 +124,12 @@ enum Ends {
 }
 
 impl Ends {
-    fn with(answered: &Answered) -> Self {
+    fn with(answered: Answered) -> Self {
         match answered {
             Err(CommandError::Moving(_)) => Ends::ByKey,
+            Err(error) if errors::is_wrong_type(&error) => Ends::Blamed(error),
             Ok((reply, _)) if reply.says_again() => Ends::Again,
-            _ => Ends::Here,
+            answered => Ends::Here(answered),
         }
     }
 }
@@ -150,9 +159,12 @@ impl RedisLink {
                     batcher.begun(command.command(), within, until).await
                 };
                 let answered = batcher.finish(command.command(), begun, within, until);
-                let answered = answered.await;
-                match Ends::with(&answered) {
-                    Ends::Here => return command.read(self, answered),
+                match Ends::with(answered.await) {
+                    Ends::Here(answered) => return command.read(self, answered),
+                    Ends::Blamed(error) => {
+                        let lock = command.command().lock();
+                        return Err(Box::pin(self.blamed(lock, error, until)).await);
+                    }
                     Ends::ByKey => break,
                     Ends::Again => {}
                 }

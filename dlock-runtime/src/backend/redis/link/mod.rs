@@ -10,6 +10,7 @@
 //! removed 200 dead entries and needs to go on); a command that waits for another one's answer.
 
 pub(super) mod batcher;
+mod companions;
 pub(super) mod connection;
 mod exclusive;
 mod groups;

@@ -23,6 +23,7 @@ use super::RedisLink;
 use super::operations::{Rounds, left};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::errors;
 use crate::backend::redis::reply::{self, unexpected};
 use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, GivenBack, Polled};
 use crate::values::config::Host;
@@ -174,7 +175,8 @@ impl RedisLink {
     async fn draw_for(&self, claim: &Claim, until: Instant) -> Result<u64, CommandError> {
         let counter = self.connection.names.of(&claim.key).counter;
         self.confirm(claim, 0, until).await?;
-        let answer = self.by_key(&counter, calls::draw(), until).await?;
+        let answer = self.by_key(&counter, calls::draw(), until).await;
+        let answer = answer.map_err(|error| errors::of_companion(&counter, error))?;
         let drawn = reply::number(&answer).ok_or_else(|| unexpected("draw", &answer))?;
         self.confirm(claim, drawn, until).await
     }
@@ -224,7 +226,10 @@ impl RedisLink {
         let leave = [of.queue, of.heartbeats].map(|it| Cmd::zrem(it.text(), &*claim.value));
         let mut stood_there = false;
         for answer in self.at_its_node(&leave, left(until)).await {
-            stood_there |= answer? == Value::Int(1);
+            stood_there |= match answer {
+                Err(error) if errors::is_wrong_type(&error) => false, // nobody stands there
+                answer => answer? == Value::Int(1),
+            };
         }
         Ok(stood_there)
     }

@@ -117,7 +117,10 @@ impl RedisLink {
         within: Duration,
     ) -> Result<OfNode, CommandError> {
         let until = Instant::now() + within;
-        let (reply, sent) = self.of_node.run(command, within, until).await?;
+        let (reply, sent) = match self.of_node.run(command, within, until).await {
+            Err(error) => return Err(Box::pin(self.blamed(command.lock(), error, until)).await),
+            Ok(reply) => reply,
+        };
         let answer = reply.of_node()?;
         if !answer.is_of_a_batch {
             self.connection.heard_time(answer.time, sent); // a batch updates the clock once
@@ -146,6 +149,7 @@ impl RedisLink {
         words: Vec<String>,
         within: Duration,
     ) -> Result<OfNode, CommandError> {
+        let (asks_for, until) = (claim, Instant::now() + within);
         let (connection, claim) = (self.connection.clone(), claim.clone());
         let mut asked = Box::pin(async move {
             let mut rounds = Rounds::new(within);
@@ -163,7 +167,7 @@ impl RedisLink {
             }
         });
         // The first poll hands it to the connection's task, in order.
-        match poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await {
+        let answer = match poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await {
             Poll::Ready(answer) => answer,
             Poll::Pending => self
                 .connection
@@ -174,6 +178,10 @@ impl RedisLink {
                     let why = "the runtime of the connection is shutting down";
                     Err(CommandError::Unclear(Reason::new(why)))
                 }),
+        };
+        match answer {
+            Err(error) => Err(Box::pin(self.blamed(&asks_for.key, error, until)).await),
+            answer => answer,
         }
     }
 }

@@ -72,7 +72,13 @@ impl Link for RedisLink {
                 let reply =
                     self.connection
                         .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
-                let (reply, sent) = reply.await?;
+                let (reply, sent) = match reply.await {
+                    Err(error) => {
+                        let first = commands.first().map_or("", |it| &*it.claim.key);
+                        return Err(Box::pin(self.blamed(first, error, rounds.until)).await);
+                    }
+                    Ok(reply) => reply,
+                };
                 if !reply::says_again(&reply) {
                     break (reply, sent);
                 }
@@ -329,7 +335,11 @@ impl RedisLink {
         let mut rounds = Rounds::new(within);
         loop {
             let within = rounds.next()?;
-            let (reply, sent) = self.connection.script_on(lock, call(), within).await?;
+            let reply = self.connection.script_on(lock, call(), within).await;
+            let (reply, sent) = match reply {
+                Err(error) => return Err(Box::pin(self.blamed(lock, error, rounds.until)).await),
+                Ok(reply) => reply,
+            };
             if !reply::says_again(&reply) {
                 return Ok((reply, sent));
             }

@@ -33,9 +33,11 @@ if T <= tonumber(ARGV[3]) then
     if had_queue == 0 then
       call('PEXPIRE', queue, QUEUE_TTL)
     end
-    call('ZADD', heartbeats, string.format('%.0f', T + HEARTBEAT), value)
-    call('PEXPIRE', heartbeats, QUEUE_TTL)
-    return {3, T, left, held}
+    if type(try('ZADD', heartbeats, string.format('%.0f', T + HEARTBEAT), value)) == 'number' then
+      call('PEXPIRE', heartbeats, QUEUE_TTL)
+      return {3, T, left, held}
+    end
+    call('ZREM', queue, value) -- acquire.lua is refused, too, and says why
   end
 end
 

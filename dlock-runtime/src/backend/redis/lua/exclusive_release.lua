@@ -32,7 +32,7 @@ local function release(lock, counter, queue, heartbeats, value, keep_until, T)
   if held then
     redis.call('DEL', lock)
   end
-  there, more = grant_all(lock, counter, queue, heartbeats, there, T)
+  there, more = grant_after(lock, counter, queue, heartbeats, there, T)
   return held and 1 or 0, nil, more
 end
 

@@ -51,3 +51,10 @@ local function grant_all(lock, counter, queue, heartbeats, there, T)
   return there, false
 end
 
+-- The same behind a release, whose reply an error must not replace: the lock has been given back, and
+-- a waiter's poll grants it or says what is wrong.
+local function grant_after(lock, counter, queue, heartbeats, there, T)
+  local done, stands, more = pcall(grant_all, lock, counter, queue, heartbeats, there, T)
+  return done and stands or false, done and more
+end
+

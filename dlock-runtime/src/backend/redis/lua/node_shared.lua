@@ -105,7 +105,7 @@ if operation == 'v' then
   local epoch = draw_proposed(ARGV[5])
   there, epoch = put(lock, there, e, tonumber(ARGV[3]), epoch, T)
   if e.letter == 'w' then
-    redis.call('ZREMRANGEBYSCORE', hints, string.format('%.0f', BEHIND_ALL), '+inf')
+    redis.pcall('ZREMRANGEBYSCORE', hints, string.format('%.0f', BEHIND_ALL), '+inf')
   else
     hint(hints, lock, T) -- the next one may fit beside it
   end

@@ -12,9 +12,18 @@ local is_by_key = false -- by_key.lua
 -- Addresses at which a grant of this call found no subscriber.
 local unsubscribed = {}
 
+-- A key of another type has no entry.
+local function remove(key, ...)
+  local removed = redis.pcall('ZREM', key, ...)
+  if type(removed) == 'number' then
+    return removed
+  end
+  return is_other_type(removed.err) and 0 or redis.call('ZREM', key, ...)
+end
+
 local function leave(queue, heartbeats, ...)
-  redis.call('ZREM', heartbeats, ...)
-  return redis.call('ZREM', queue, ...)
+  remove(heartbeats, ...)
+  return remove(queue, ...)
 end
 
 -- Refreshes a queued entry. The first write is allowed when memory is out.
@@ -25,11 +34,15 @@ local function beat(queue, heartbeats, entry, T)
 end
 
 -- Adds an entry to the end of the queue. PEXPIRE comes first, so that a user without the right to
--- it fails before anything is written, and no key is left without a time to live.
+-- it fails before anything is written, and no key is left without a time to live. An entry without a
+-- heartbeat is taken out again: what is refused leaves nothing.
 local function enter(queue, heartbeats, entry, arrival, T)
   redis.call('PEXPIRE', queue, QUEUE_TTL)
   redis.call('ZADD', queue, 'NX', string.format('%.0f', arrival), entry)
-  beat(queue, heartbeats, entry, T)
+  if not pcall(beat, queue, heartbeats, entry, T) then
+    redis.call('ZREM', queue, entry)
+    beat(queue, heartbeats, entry, T) -- its error is the reply
+  end
 end
 
 -- The MAC that proves that a script of the fleet published a grant. The secret is the last argument

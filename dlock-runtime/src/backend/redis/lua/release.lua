@@ -10,7 +10,7 @@ if unsubscribed_at then
     return 1
   end
   redis.call('DEL', lock)
-  local _, more = grant_all(lock, counter, queue, heartbeats, false, nil)
+  local _, more = grant_after(lock, counter, queue, heartbeats, false, nil)
   return more and {1, 0, 1, 0} or 1
 end
 local found, err, more = release(lock, counter, queue, heartbeats, ARGV[1], tonumber(ARGV[2]), nil)

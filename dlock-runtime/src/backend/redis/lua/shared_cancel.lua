@@ -24,6 +24,6 @@ if ARGV[2] == '1' then
 end
 there, found = give_back(lock, there, e, tonumber(ARGV[3]), T)
 local rest = found == 1 and rest_of(lock, there, e) or 0
-there, more = grant_all(lock, counter, queue, heartbeats, there, T)
+there, more = grant_after(lock, counter, queue, heartbeats, there, T)
 found = math.max(found, waited)
 return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T, rest, more and 1 or 0}

@@ -23,6 +23,6 @@ if is_writer and form == e.value then
   redis.call('ZREM', lock, form)
   settle(lock, there, T)
 end
-there, more = grant_all(lock, counter, queue, heartbeats, there, T)
+there, more = grant_after(lock, counter, queue, heartbeats, there, T)
 local reads = is_writer and form and 1 or 0
 return more and {reads, 0, 1} or reads

@@ -20,5 +20,5 @@ if more then
 end
 there, found = give_back(lock, there, e, tonumber(ARGV[2]), T)
 local rest = found == 1 and rest_of(lock, there, e) or 0
-there, more = grant_all(lock, counter, queue, heartbeats, there, T)
+there, more = grant_after(lock, counter, queue, heartbeats, there, T)
 return more and {found, rest, 1} or {found, rest}

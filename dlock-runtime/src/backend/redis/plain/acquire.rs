@@ -156,7 +156,7 @@ pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, Comma
     let [_, counter, time, _, pttl, value] = items;
     answers::refused(time)?;
     let time = reply::time(time)?;
-    let epoch = answers::epoch(counter, time);
+    let epoch = answers::epoch(counter, time)?;
     answers::refused(pttl)?;
     let &Value::Int(left) = pttl else {
         return Err(reply::unexpected("PTTL", pttl));

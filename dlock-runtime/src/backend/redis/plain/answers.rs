@@ -38,6 +38,14 @@ pub(super) fn refused(value: &Value) -> Result<(), CommandError> {
     errors::error_of_answer(value).map_or(Ok(()), Err)
 }
 
+/// The same, where a key of another type has none of the entries that were asked for.
+pub(super) fn refused_at_companion(value: &Value) -> Result<(), CommandError> {
+    match refused(value) {
+        Err(error) if errors::is_wrong_type(&error) => Ok(()),
+        other => other,
+    }
+}
+
 /// As many answers as commands.
 pub(super) fn exactly<const N: usize>(all: Vec<Value>) -> Result<[Value; N], CommandError> {
     all.try_into().map_err(|all: Vec<Value>| {
@@ -71,12 +79,14 @@ pub(super) fn executed_all<const N: usize>(all: Vec<Value>) -> Result<[Value; N]
 
 /// An epoch above those of all earlier grants of the lock: the larger of the counter and the
 /// server's time. Each grant adds to the counter and is later, so the larger rises as long as one
-/// of the two does.
-pub(super) fn epoch(counter: &Value, time: u64) -> u64 {
+/// of the two does. A counter of another type grants no lock; one that is no number counts as lost.
+pub(super) fn epoch(counter: &Value, time: u64) -> Result<u64, CommandError> {
+    if let Some(error) = errors::error_of_answer(counter).filter(errors::is_wrong_type) {
+        return Err(error);
+    }
     let drawn = reply::number(counter).or_else(|| reply::text(counter)?.parse().ok());
-    drawn
-        .filter(|it| *it <= LARGEST_EPOCH)
-        .map_or(time, |drawn| drawn.max(time))
+    let drawn = drawn.filter(|it| *it <= LARGEST_EPOCH);
+    Ok(drawn.map_or(time, |drawn| drawn.max(time)))
 }
 
 pub(super) fn texts(list: &Value) -> Result<Vec<String>, CommandError> {

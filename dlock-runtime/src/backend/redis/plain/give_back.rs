@@ -145,8 +145,8 @@ impl PlainLink {
         let (held, time) = (held(&next())?, self.heard(&next(), sent)?);
         let (mut first, mut lapsed) = (None, Vec::new());
         if with_queue {
-            first = answers::members(&next())?.into_iter().next();
-            lapsed = answers::members(&next())?;
+            first = members(&next())?.into_iter().next();
+            lapsed = members(&next())?;
         }
         // A dead entry that can be granted costs one claim at most; any other would stay for ever.
         if let Some(head) = first.as_ref().filter(|it| exclusive(it).is_none())
@@ -174,8 +174,8 @@ impl PlainLink {
         score.cmd("ZSCORE").arg(heartbeats).arg(entry);
         let (answers, _) = connection.watch(score, until).await?;
         let [score] = answers::exactly(answers)?;
-        answers::refused(&score)?;
-        Ok(score != Value::Nil)
+        answers::refused_at_companion(&score)?;
+        Ok(!matches!(score, Value::Nil | Value::ServerError(_)))
     }
 
     /// By the server's own command where it has one, else by a transaction.
@@ -228,7 +228,7 @@ impl PlainLink {
         leave.cmd("TIME");
         let ([left, beat, waiting, value, time], sent) = self.exchange(leave, until).await?;
         for answer in [&left, &beat, &waiting] {
-            answers::refused(answer)?;
+            answers::refused_at_companion(answer)?;
         }
         let time = self.heard(&time, sent)?;
         let mut found = reply::number(&left) == Some(1);
@@ -245,6 +245,15 @@ impl PlainLink {
             conclusive: found || time > not_after,
             rest: 0,
         })
+    }
+}
+
+/// The entries of a queue, or of its heartbeats.
+fn members(answer: &Value) -> Result<Vec<Vec<u8>>, CommandError> {
+    answers::refused_at_companion(answer)?;
+    match answer {
+        Value::ServerError(_) => Ok(Vec::new()),
+        answer => answers::members(answer),
     }
 }
 

@@ -115,9 +115,11 @@ impl Link for PlainLink {
         command: &'a Acquire,
         within: Duration,
     ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
-        BatchedAnswer::Boxed(Box::pin(
-            self.take_or_queue(command, Instant::now() + within),
-        ))
+        let until = Instant::now() + within;
+        BatchedAnswer::Boxed(Box::pin(async move {
+            let taken = self.take_or_queue(command, until).await;
+            self.named(&command.claim.key, taken, until).await
+        }))
     }
 
     fn acquire_all<'a>(&'a self, _: &'a [Acquire], _: Duration) -> Answer<'a, AcquiredAll> {
@@ -125,7 +127,11 @@ impl Link for PlainLink {
     }
 
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
-        Box::pin(self.poll_claim(claim, Instant::now() + within))
+        let until = Instant::now() + within;
+        Box::pin(async move {
+            let polled = self.poll_claim(claim, until).await;
+            self.named(&claim.key, polled, until).await
+        })
     }
 
     fn release<'a>(
@@ -257,6 +263,19 @@ impl PlainLink {
         first.cmd("ZRANGE").arg(key).arg(0).arg(0);
         let ([members], _) = self.exchange(first, until).await?;
         Ok(answers::texts(&members)?.into_iter().next())
+    }
+
+    /// Its error names the key that is wrong, if that is one beside the lock's.
+    async fn named<T>(
+        &self,
+        lock: &str,
+        answer: Result<T, CommandError>,
+        until: Instant,
+    ) -> Result<T, CommandError> {
+        match answer {
+            Err(error) => Err(self.link.blamed(lock, error, until).await),
+            answer => answer,
+        }
     }
 
     /// An answer with the server's time came to a command sent at `sent`.

@@ -103,7 +103,7 @@ pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<PollStep, Comman
             return Ok(PollStep::Again);
         }
         let left = Duration::from_millis(u64::try_from(pttl).unwrap_or_default());
-        let epoch = answers::epoch(counter, time);
+        let epoch = answers::epoch(counter, time)?;
         return Ok(PollStep::Settled(Polled::Yours { time, epoch, left }));
     }
     if *score == Value::Nil {

@@ -84,7 +84,7 @@ async fn one_bad_key_hurts_no_neighbour() {
         [
             "free",
             "not ours",
-            "WrongType",
+            "not ours", // and nothing to grant
             "not ours",
             "free",
             "not ours", // already released

@@ -197,14 +197,14 @@ async fn a_value_of_another_type_at_the_counter_or_the_hints_fails_the_item() {
     server.cmd(&["LPUSH", "lock:@h:{lock:k}", "x"]).await;
     assert_refused(
         link.vote(&ballot(&b, 5, &link), CAP).await,
-        Refusal::WrongType,
+        Refusal::Companion,
     );
     assert!(take_back(&link, &a).await.found);
     server.cmd(&["DEL", counter]).await;
     server.cmd(&["LPUSH", counter, "x"]).await;
     assert_refused(
         link.vote(&ballot(&a, 5, &link), CAP).await,
-        Refusal::WrongType,
+        Refusal::Companion,
     );
     assert_eq!(server.ask::<u32>(&["EXISTS", "lock:k"]).await, 0);
 }
