@@ -223,6 +223,73 @@ async fn a_counter_that_is_broken_stops_no_lock() {
     }
 }
 
+/// A lock that was granted with such a number would have a fence that no later one reaches.
+#[tokio::test]
+async fn a_counter_decades_ahead_grants_nothing_and_no_fence_falls() {
+    let (server, with) = pool().await;
+    let without = LockPool::connect(patient(server.url()).without_scripts());
+    let without = without.await.unwrap();
+    let mut fence = with.lock("k").run(async |it| it.fence()).await.unwrap();
+    let ahead = async |number: &str| server.cmd(&["SET", COMPANIONS[0], number]).await;
+    for (pool, kinds) in [(&with, &PAIRS[..]), (&without, &PAIRS[..1])] {
+        for number in ["5000000000000000", "9007199254740000", "9007199254740989"] {
+            for (kind, _) in kinds {
+                ahead(number).await;
+                let asked = of_kind(pool.lock("k"), kind).wait(LONG).acquire().await;
+                names(&asked.unwrap_err(), COMPANIONS[0]);
+                // Those that wait are granted it at a release, with a number of their own.
+                server.cmd(&["DEL", COMPANIONS[0]]).await;
+                let held = of_kind(pool.lock("k"), "x").ttl(LONG).wait(LONG);
+                let held = held.acquire().await.unwrap();
+                let waiting = tokio::spawn(of_kind(pool.lock("k"), kind).wait(LONG).acquire());
+                until("it waits", LONG, async || {
+                    server.ask::<i64>(&["EXISTS", COMPANIONS[1]]).await == 1
+                })
+                .await;
+                assert!(held.fence() > fence);
+                fence = held.fence();
+                ahead(number).await;
+                held.release().await.unwrap();
+                match waiting.await.unwrap() {
+                    Ok(handed_on) => {
+                        assert!(handed_on.fence() > fence, "{number} {kind}");
+                        fence = handed_on.fence();
+                        handed_on.release().await.unwrap();
+                    }
+                    Err(error) => names(&error, COMPANIONS[0]),
+                }
+            }
+        }
+    }
+    ahead("8000000000000000").await;
+    let both = with.lock_all(["k", "l"]).wait(LONG).acquire().await;
+    names(&both.unwrap_err(), COMPANIONS[0]);
+    until("nothing is left", LONG, async || {
+        server.keys().await == COMPANIONS[..1]
+    })
+    .await;
+    for broken in [
+        "",
+        "-1",
+        "nan",
+        "8e15",
+        "9007199254740991",
+        "-9007199254740991",
+    ] {
+        for pool in [&with, &without] {
+            ahead(broken).await;
+            if let Ok(held) = pool.lock("k").wait(LONG).acquire().await {
+                assert!(held.fence() > fence, "{broken}");
+                fence = held.fence();
+                held.release().await.unwrap();
+            }
+        }
+    }
+    server.cmd(&["DEL", COMPANIONS[0]]).await;
+    let last = with.lock("k").run(async |it| it.fence()).await.unwrap();
+    assert!(last > fence);
+}
+
 /// Replaces a key by a hash.
 async fn replace(server: &Servers, key: &str) {
     let script = "redis.call('DEL', KEYS[1]) return redis.call('HSET', KEYS[1], 'f', 'x')";

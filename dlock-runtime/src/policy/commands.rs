@@ -114,6 +114,14 @@ pub(crate) enum AcquiredAll {
 }
 
 impl AcquiredAll {
+    /// The epochs of the grants.
+    pub(crate) fn epochs(&self) -> &[u64] {
+        match self {
+            AcquiredAll::All { epochs, .. } => epochs,
+            AcquiredAll::Not { .. } | AcquiredAll::Late { .. } => &[],
+        }
+    }
+
     /// The server's time when it answered.
     pub(crate) fn time(&self) -> u64 {
         match self {
@@ -181,6 +189,14 @@ pub(crate) struct PushedGrant {
 }
 
 impl Acquired {
+    /// The epoch of the grant.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        match self {
+            Acquired::Granted { epoch, .. } | Acquired::Yours { epoch, .. } => Some(*epoch),
+            _ => None,
+        }
+    }
+
     /// The server's time when it answered.
     pub(crate) fn time(&self) -> u64 {
         match self {
@@ -196,6 +212,14 @@ impl Acquired {
 }
 
 impl Polled {
+    /// The epoch of the grant.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        match self {
+            Polled::Yours { epoch, .. } => Some(*epoch),
+            _ => None,
+        }
+    }
+
     /// The server's time when it answered.
     pub(crate) fn time(&self) -> u64 {
         match self {

@@ -8,6 +8,17 @@ use std::fmt;
 /// How many tokens one epoch has room for. A constant of the protocol: all clients must agree.
 pub(super) const PER_EPOCH: u16 = 1 << 10;
 
+/// By how much an epoch may be above the server's time: 71 years, in µs. More than any clock is wrong
+/// by, and so little that epochs stay below 2^53, where the numbers of a script end and a counter
+/// begins again.
+const FARTHEST: u64 = 1 << 51;
+
+/// The highest epoch that a counter can have given at this time of the server's, in µs. A higher one
+/// grants nothing: it would drive the fences to their end, and then they would fall.
+pub(crate) fn highest_epoch(time: u64) -> u64 {
+    time.saturating_add(FARTHEST)
+}
+
 /// A fencing token: of an exclusive or a write lock, strictly larger than that of every earlier
 /// holder of the same key. Other kinds: [`LockGuard::fence`](crate::LockGuard::fence).
 ///

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::nodes::Nodes;
+use crate::values::fence::highest_epoch;
 use crate::values::moment::Moment;
 
 /// Proposals are rounded down to this many µs, so that acquires of about the same time share one.
@@ -23,17 +24,10 @@ pub(crate) fn proposal(nodes: Nodes, estimates: &mut [u64], highest_seen: u64) -
     (time - time % PROPOSAL_STEP).max(highest_seen.saturating_add(1))
 }
 
-/// By how much a node's epoch may be above the nodes' time: 71 years, in µs. More than any clock is
-/// wrong by, and so little that epochs stay below 2^53, where the numbers of a node's script end and
-/// its counter begins again.
-const FARTHEST: u64 = 1 << 51;
-
-/// The highest epoch that a node can have drawn; `estimates` as for [`proposal`].
-///
-/// A higher one is no vote: a single node with a broken counter would otherwise drive the fences of
-/// all to their end, and then they would fall.
+/// The highest epoch that a node can have drawn; `estimates` as for [`proposal`]. A higher one is no
+/// vote.
 pub(crate) fn highest_believed(nodes: Nodes, estimates: &mut [u64]) -> u64 {
-    proposal(nodes, estimates, 0).saturating_add(FARTHEST)
+    highest_epoch(proposal(nodes, estimates, 0))
 }
 
 /// The pool's own clock, in µs: it runs with the process's monotonic clock and never steps. Bounds

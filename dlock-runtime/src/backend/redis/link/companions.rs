@@ -1,5 +1,6 @@
-//! Which of the keys beside a lock's own ended a command: a script can't tell, because its error names
-//! no key. Nothing is sent unless a command has met a value of another type.
+//! The keys beside a lock's own: which of them ended a command, and whether the counter's numbers can
+//! be its own. A script can't tell the former, because its error names no key; nothing is sent unless
+//! a command has met a value of another type.
 
 use redis::Pipeline;
 use tokio::time::Instant;
@@ -8,8 +9,25 @@ use super::RedisLink;
 use super::operations::left;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::errors::{self, OTHER_TYPE};
+use crate::values::fence::highest_epoch;
+
+const DECADES_AHEAD: &str = "its number is decades ahead of the server's clock";
 
 impl RedisLink {
+    /// Whether the counter can have given this lock's grant its epoch.
+    pub(in crate::backend::redis) fn believe(
+        &self,
+        lock: &str,
+        epoch: Option<u64>,
+        time: u64,
+    ) -> Result<(), CommandError> {
+        if epoch.is_some_and(|epoch| epoch > highest_epoch(time)) {
+            let counter = self.connection.names.of(lock).counter;
+            return Err(errors::companion(&counter, DECADES_AHEAD));
+        }
+        Ok(())
+    }
+
     /// The error of a command about this lock, with the name of the key that is wrong. The lock's own
     /// key is not: about that a command answers.
     pub(in crate::backend::redis) async fn blamed(

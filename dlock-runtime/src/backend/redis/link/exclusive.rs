@@ -45,6 +45,7 @@ impl<'a> Batchable<'a> for &'a Acquire {
     fn read(self, link: &RedisLink, answered: Answered) -> Result<Acquired, CommandError> {
         let (reply, sent) = answered?;
         let answer = reply.acquired()?;
+        link.believe(&self.claim.key, answer.epoch(), answer.time())?;
         if let Item::Other(_) = reply {
             // A batch updates the clock once.
             link.connection.heard_time(answer.time(), sent);

@@ -144,7 +144,9 @@ impl RedisLink {
         let taken = self.by_key(&claim.key, calls::acquire_key(command), until);
         let taken = reply::acquired(&taken.await?)?;
         let drawn = match taken {
-            Acquired::Granted { .. } | Acquired::Yours { .. } => self.draw_for(claim, until).await,
+            Acquired::Granted { time, .. } | Acquired::Yours { time, .. } => {
+                self.draw_for(claim, time, until).await
+            }
             Acquired::Queued(busy) => return Ok(Acquired::Busy(busy)),
             not_taken => return Ok(not_taken),
         };
@@ -172,12 +174,19 @@ impl RedisLink {
     }
 
     /// Draws an epoch for a claim that holds its lock, between two looks at it.
-    async fn draw_for(&self, claim: &Claim, until: Instant) -> Result<u64, CommandError> {
+    /// `time`: the server's, of an answer before.
+    async fn draw_for(
+        &self,
+        claim: &Claim,
+        time: u64,
+        until: Instant,
+    ) -> Result<u64, CommandError> {
         let counter = self.connection.names.of(&claim.key).counter;
         self.confirm(claim, 0, until).await?;
         let answer = self.by_key(&counter, calls::draw(), until).await;
         let answer = answer.map_err(|error| errors::of_companion(&counter, error))?;
         let drawn = reply::number(&answer).ok_or_else(|| unexpected("draw", &answer))?;
+        self.believe(&claim.key, Some(drawn), time)?;
         self.confirm(claim, drawn, until).await
     }
 
@@ -216,7 +225,7 @@ impl RedisLink {
         let Polled::Yours { time, left, .. } = found else {
             return Ok(found);
         };
-        let epoch = self.draw_for(claim, until).await?;
+        let epoch = self.draw_for(claim, time, until).await?;
         Ok(Polled::Yours { time, epoch, left })
     }
 

@@ -84,6 +84,9 @@ impl Link for RedisLink {
                 }
             };
             let answer = reply::acquired_all(&reply, commands.len())?;
+            if let (Some(first), highest) = (commands.first(), answer.epochs().iter().max()) {
+                self.believe(&first.claim.key, highest.copied(), answer.time())?;
+            }
             self.connection.heard_time(answer.time(), sent);
             Ok(answer)
         })
@@ -100,6 +103,7 @@ impl Link for RedisLink {
                 reply => reply?,
             };
             let answer = reply::polled(&reply)?;
+            self.believe(&claim.key, answer.epoch(), answer.time())?;
             self.connection.heard_time(answer.time(), sent);
             Ok(answer)
         })
@@ -304,6 +308,7 @@ impl RedisLink {
             reply => reply?,
         };
         let answer = reply::acquired(&reply)?;
+        self.believe(lock, answer.epoch(), answer.time())?;
         self.connection.heard_time(answer.time(), sent);
         Ok(answer)
     }

@@ -117,8 +117,10 @@ impl Link for PlainLink {
     ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
         let until = Instant::now() + within;
         BatchedAnswer::Boxed(Box::pin(async move {
-            let taken = self.take_or_queue(command, until).await;
-            self.named(&command.claim.key, taken, until).await
+            let (lock, taken) = (&command.claim.key, self.take_or_queue(command, until).await);
+            let taken = self.named(lock, taken, until).await?;
+            self.link.believe(lock, taken.epoch(), taken.time())?;
+            Ok(taken)
         }))
     }
 
@@ -130,7 +132,10 @@ impl Link for PlainLink {
         let until = Instant::now() + within;
         Box::pin(async move {
             let polled = self.poll_claim(claim, until).await;
-            self.named(&claim.key, polled, until).await
+            let polled = self.named(&claim.key, polled, until).await?;
+            self.link
+                .believe(&claim.key, polled.epoch(), polled.time())?;
+            Ok(polled)
         })
     }
 
