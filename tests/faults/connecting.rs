@@ -1,9 +1,10 @@
 //! Connections that are being made, or have to be made again: no caller's timeout ends the attempt,
 //! and every caller is told why there is none.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use dlock_harness::until;
+use dlock_harness::{Action, Matcher, until};
 use dlock_runtime::{Config, LockError, LockPool, Refusal, Wait};
 use futures_util::future::join_all;
 
@@ -21,6 +22,38 @@ async fn impatient_callers_get_a_connection_together() {
         matches!(granted, Ok(Ok(_)))
     })
     .await;
+}
+
+/// A server that shakes hands and ends each connection soon after, in each way: whoever calls, and
+/// however many, connections are spaced out as failed attempts are.
+#[tokio::test]
+async fn connections_that_are_lost_soon_are_spaced_out() {
+    let every_second = AtomicU64::new(0);
+    let is_script = |request: &[u8]| request.windows(4).any(|it| it == b"EVAL");
+    let second = move |request: &[u8]| {
+        is_script(request) && every_second.fetch_add(1, Ordering::SeqCst) % 2 == 1
+    };
+    // With the shortest pauses, 12 to 400 ms, each of the two connections (the callers' and the
+    // watchdog's) is made 13 times in the 2.5 s that the calls may take; with pauses from 50 ms on,
+    // because commands are answered in between, 50 times.
+    for (which, fault, most) in [
+        (Matcher::script(), Action::CutBefore, 26),
+        (Matcher::script(), Action::CutInside(20), 26),
+        (Matcher::script(), Action::CutAfter, 26),
+        (Matcher::script(), Action::CutReply(2), 26),
+        (Matcher::when(second), Action::CutAfter, 100),
+    ] {
+        let lab = Lab::new();
+        let pool = lab.pool_of(lab.config().lazy()).await;
+        lab.proxy.on(which.every(), fault);
+        let ask = |n| {
+            pool.lock(format!("{ITEM}:{n}"))
+                .wait(Duration::from_secs(2))
+        };
+        let _ = join_all((0..20).map(|n| ask(n).acquire())).await;
+        let made = lab.proxy.accepted();
+        assert!(made <= most, "{fault:?}: {made} connections");
+    }
 }
 
 /// Nobody waits for what it would have made.

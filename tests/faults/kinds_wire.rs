@@ -54,6 +54,12 @@ async fn stays(lab: &Lab, guard: &LockGuard) {
     is_held(guard).await;
 }
 
+/// Waits for the pool's connection: if one after the other is lost, the next one is begun after a
+/// pause, which a single attempt to lock may not wait for.
+async fn connected(pool: &LockPool) {
+    until("it is connected", CAP, async || pool.ping().await.is_ok()).await;
+}
+
 /// Cuts such a request off in every way there is, during `call`; nothing may stay of it.
 async fn at_every_cut(lab: &Lab, request: impl Fn() -> Matcher, call: impl AsyncFn(Action)) {
     for cut in CUTS {
@@ -71,6 +77,7 @@ async fn nothing_stays_of_an_acquire_that_is_cut_off() {
     let pool = lab.pool().await;
     for (kind, _) in KINDS {
         let asks = async |cut| {
+            connected(&pool).await;
             let answer = item(&pool, kind).wait(Wait::Once).acquire().await;
             let is_unclear = matches!(answer, Err(LockError::Unavailable { .. }));
             assert!(is_unclear, "{kind} {cut:?}: {answer:?}");
@@ -113,10 +120,14 @@ async fn nothing_stays_of_several_keys_whose_acquire_is_cut_off() {
     let (pool, direct) = (lab.pool().await, lab.direct().await);
     let both = || pool.lock_all([ITEM, "z"]).ttl(LONG).wait(Wait::Once);
     let request = |script| requests(script).containing(ON_SERVER);
-    let at_once = async |_| drop(both().acquire().await.unwrap_err());
+    let at_once = async |_| {
+        connected(&pool).await;
+        both().acquire().await.unwrap_err();
+    };
     at_every_cut(&lab, || request("acquire_all"), at_once).await;
     // In turn they are taken one by one, and the last is busy.
     let in_order = async |_| {
+        connected(&pool).await;
         let busy = direct.lock("z").acquire().await.unwrap();
         both().fair().acquire().await.unwrap_err();
         busy.release().await.unwrap();

@@ -1,8 +1,8 @@
 //! Holds one connection: made on demand, and again after it broke.
 //!
 //! One attempt at a time, in a task of its own, so that a caller's short deadline does not end the
-//! attempt. Failed attempts are spaced out, so that an outage costs about one attempt a second,
-//! however many callers wait.
+//! attempt. Attempts are spaced out, those too whose connection is lost soon after its handshake,
+//! so that an outage costs about one attempt a second, however many callers wait.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::connect::connect;
 use super::link::RedisLink;
+use super::link::connection::Connection;
 use super::plan::Plan;
 use crate::backend::command_error::CommandError;
 use crate::policy::retry::{self, Jitter};
@@ -20,6 +21,15 @@ use crate::values::error::Reason;
 
 /// The pause after an attempt that panicked.
 const AFTER_A_PANIC: Duration = Duration::from_millis(500);
+
+/// A connection that is missed sooner after its handshake counts as an attempt that failed: the
+/// server may shake hands and end the connection at the first command. One that lasted longer is
+/// replaced at once.
+const LASTED: Duration = Duration::from_millis(400);
+
+/// So many attempts in a row count at most if the server has answered commands on the last
+/// connection: the pause is 100 ms then, so that who needs a lock meanwhile gets it in time.
+const ROWS_OF_WORKING: u32 = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct Slot {
@@ -34,12 +44,39 @@ struct State {
     connecting: bool,
     /// The last attempt, which may have ended.
     attempt: Option<AbortHandle>,
-    /// `failed`: attempts that failed since the slot was made; `in_a_row`: those since the last
-    /// success.
+    /// `failed`: attempts that failed since the slot was made; `in_a_row`: all attempts since the
+    /// last connection that lasted.
     failed: u64,
     in_a_row: u32,
     next_attempt: Option<Instant>,
     last: Option<CommandError>,
+    /// When the live connection was made.
+    made: Option<Instant>,
+}
+
+impl State {
+    /// The next attempt is to come a pause after `since`, when the last one ended.
+    fn pause(&mut self, since: Instant) {
+        let mut jitter = Jitter::seeded(self.failed ^ u64::from(self.in_a_row));
+        let pause = retry::after_failure(self.in_a_row, &mut jitter);
+        self.next_attempt = Some(since + pause);
+    }
+
+    /// The last connection is missed: it is lost, or goes to a master that was replaced.
+    fn missed(&mut self, lost: &Connection) {
+        let made = self.made.take().filter(|made| made.elapsed() < LASTED);
+        let Some(made) = made.filter(|_| !lost.is_outdated()) else {
+            self.in_a_row = 0;
+            return;
+        };
+        if lost.has_answered() {
+            self.in_a_row = self.in_a_row.min(ROWS_OF_WORKING);
+        }
+        self.pause(made);
+        self.last = Some(CommandError::Unsent(Reason::new(
+            "the connection was lost soon after its handshake",
+        )));
+    }
 }
 
 enum SlotState {
@@ -83,12 +120,9 @@ impl Slot {
     /// The connection, if there is one that works; a broken one is dropped here.
     pub(super) fn live(&self) -> Option<Arc<RedisLink>> {
         let mut state = self.lock();
-        if state
-            .live
-            .as_ref()
-            .is_some_and(|link| !link.connection.is_usable())
-        {
-            state.live = None;
+        let lost = state.live.take_if(|link| !link.connection.is_usable());
+        if let Some(lost) = lost {
+            state.missed(&lost.connection);
         }
         state.live.clone()
     }
@@ -168,14 +202,14 @@ impl Drop for ConnectAttempt {
         match self.ended.take() {
             Some(Ok(link)) => {
                 state.live = Some(Arc::new(link));
-                (state.in_a_row, state.next_attempt, state.last) = (0, None, None);
+                state.in_a_row = state.in_a_row.saturating_add(1);
+                (state.next_attempt, state.last) = (None, None);
+                state.made = Some(Instant::now());
             }
             Some(Err(error)) => {
                 state.failed += 1;
                 state.in_a_row = state.in_a_row.saturating_add(1);
-                let mut jitter = Jitter::seeded(state.failed);
-                let pause = retry::after_failure(state.in_a_row, &mut jitter);
-                state.next_attempt = Some(Instant::now() + pause);
+                state.pause(Instant::now());
                 state.last = Some(error);
             }
             None => {

@@ -57,6 +57,8 @@ pub(in crate::backend::redis) struct Connection {
     /// The node of a cluster that the server is, if it is one.
     pub(in crate::backend::redis) of_cluster: Option<OfCluster>,
     server: ServerId,
+    /// When the handshake was completed.
+    made: Moment,
     /// When the server last answered, in nanoseconds of `clock`.
     last_answer: AtomicU64,
     /// When the first command after the last answer was sent; 0: none was.
@@ -93,6 +95,7 @@ impl Connection {
             target: plan.target.clone(),
             of_cluster: plan.of_cluster.clone(),
             server,
+            made: heard,
             last_answer: AtomicU64::new(heard.as_nanos()),
             unanswered: AtomicU64::new(0),
             server_clock: Mutex::new(ServerClock { time, heard }),
@@ -116,7 +119,7 @@ impl Connection {
     }
 
     /// Whether the master has moved since this connection was made.
-    fn is_outdated(&self) -> bool {
+    pub(in crate::backend::redis) fn is_outdated(&self) -> bool {
         (self.server.generation).is_some_and(|made| made != self.target.generation())
     }
 
@@ -129,6 +132,11 @@ impl Connection {
     /// unknown count as different.
     pub(in crate::backend::redis) fn is_same_server(&self, other: &Self) -> bool {
         self.server == other.server && !self.server.run_id.is_empty()
+    }
+
+    /// Whether the server has answered a command since the handshake.
+    pub(in crate::backend::redis) fn has_answered(&self) -> bool {
+        self.last_answer.load(Ordering::Relaxed) > self.made.as_nanos()
     }
 
     /// How long ago the server last answered.

@@ -141,12 +141,13 @@ impl CheckedOut<'_> {
 
 impl Drop for CheckedOut<'_> {
     fn drop(&mut self) {
-        if let Some(link) = self.link.take()
-            && !self.is_clean
-        {
-            link.connection.give_up();
-            link.connection.hang_up();
-        }
-        self.home.lock().push(self.slot.clone());
+        let Some(link) = self.link.take().filter(|_| !self.is_clean) else {
+            self.home.lock().push(self.slot.clone());
+            return;
+        };
+        link.connection.give_up();
+        link.connection.hang_up();
+        // Used last, because its next attempt to connect may have to pause.
+        self.home.lock().insert(0, self.slot.clone());
     }
 }
