@@ -11,6 +11,7 @@ use std::task::Poll;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 
 use super::client;
 use super::dial::{self, dial};
@@ -39,7 +40,8 @@ const PIPE: usize = Semaphore::MAX_PERMITS;
 pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
     let within = plan.connect_timeout;
     let mut attempt = pin!(async {
-        let connected = tokio::time::timeout(within, try_protocols(plan)).await;
+        let until = Instant::now() + within;
+        let connected = timeout_at(until, try_protocols(plan, until)).await;
         connected.unwrap_or_else(|_| {
             Err(CommandError::Unsent(Reason::new(format_args!(
                 "no connection to {} within {within:?}",
@@ -57,8 +59,8 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
 }
 
 /// Tries RESP3, then RESP2 if a proxy does not know RESP3.
-async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
-    let destination = Destination::of(plan).await?;
+async fn try_protocols(plan: &Plan, until: Instant) -> Result<RedisLink, CommandError> {
+    let destination = Destination::of(plan, until).await?;
     if plan.node.is_some()
         && let Some(why) = node::unfit_settings(plan, destination.generation.is_some())
     {
@@ -79,6 +81,8 @@ async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
 /// Where one connection goes.
 struct Destination {
     peer: Peer,
+    /// When the attempt to connect ends.
+    until: Instant,
     /// The generation of the pool's target, if the sentinels named the peer: it has to be a master.
     generation: Option<u64>,
 }
@@ -89,7 +93,7 @@ enum Peer {
 }
 
 impl Destination {
-    async fn of(plan: &Plan) -> Result<Self, CommandError> {
+    async fn of(plan: &Plan, until: Instant) -> Result<Self, CommandError> {
         let (peer, generation) = match &plan.address.endpoint {
             Endpoint::Tcp(host) => (Peer::Host(host.clone()), None),
             Endpoint::Unix(path) => (Peer::Socket(path.clone()), None),
@@ -104,7 +108,11 @@ impl Destination {
                 (Peer::Host(master), Some(generation))
             }
         };
-        Ok(Self { peer, generation })
+        Ok(Self {
+            peer,
+            until,
+            generation,
+        })
     }
 
     fn role(&self, plan: &Plan) -> ServerRole {
@@ -117,7 +125,7 @@ impl Destination {
 
     async fn dial(&self, plan: &Plan) -> Result<Box<dyn Stream>, CommandError> {
         match &self.peer {
-            Peer::Host(host) => dial(&plan.address, host, plan.connect_timeout).await,
+            Peer::Host(host) => dial(&plan.address, host, self.until).await,
             Peer::Socket(path) => dial::unix(path).await,
         }
     }
@@ -125,7 +133,7 @@ impl Destination {
     /// Whether it ended a plain connection because it speaks TLS.
     async fn wants_tls(&self, plan: &Plan) -> bool {
         match &self.peer {
-            Peer::Host(host) => dial::wants_tls(&plan.address, host, plan.connect_timeout).await,
+            Peer::Host(host) => dial::wants_tls(&plan.address, host, self.until).await,
             Peer::Socket(_) => false,
         }
     }

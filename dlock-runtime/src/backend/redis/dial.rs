@@ -1,10 +1,21 @@
 //! Opens the byte stream of a connection: TCP, a unix socket or the program's own connector, and
 //! TLS on it where the URL asks for that. It says nothing to the server itself.
+//!
+//! A name may have several addresses: they are tried in the resolver's order, each beside those that
+//! have not answered for a while (the idea of RFC 8305), and the first that takes the connection is
+//! the server.
 
 use std::fmt::Display;
+use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 
 use super::socket::Socket;
 #[cfg(feature = "tls")]
@@ -13,38 +24,136 @@ use crate::backend::command_error::CommandError;
 use crate::values::config::{Host, RedisAddress, Stream};
 use crate::values::error::Reason;
 
-/// A stream to a host by TCP, in the way that the address says.
+/// An address is tried alone for this long; for less if the addresses are too many for that.
+const ALONE: Duration = Duration::from_millis(250);
+
+/// An attempt to connect whose TCP handshake takes longer than this share of its time can't succeed,
+/// because it is followed by more round trips. Ending it then leaves time to say what was tried.
+const RESERVE: u32 = 16;
+
+/// A stream to a host by TCP, in the way that the address says. The attempt to connect ends at
+/// `until`.
 pub(super) async fn dial(
     address: &RedisAddress,
     host: &Host,
-    within: Duration,
+    until: Instant,
 ) -> Result<Box<dyn Stream>, CommandError> {
-    let unreachable = |why: io::Error| unreachable(host, &why);
     let stream: Box<dyn Stream> = if let Some(connector) = &address.connector {
         let stream = connector.open(&host.name, host.port).await;
-        Box::new(Socket::new(stream.map_err(unreachable)?))
+        Box::new(Socket::new(stream.map_err(|why| unreachable(host, &why))?))
     } else {
-        Box::new(Socket::connect(host).await.map_err(unreachable)?)
+        Box::new(tcp(host, until).await?.1)
     };
     #[cfg(feature = "tls")]
     if let Some(settings) = &address.tls {
-        let probe = address.connector.is_none().then_some(within / 4);
-        return tls::secure(stream, settings, host, within, probe).await;
+        let probes = address.connector.is_none();
+        return tls::secure(stream, settings, host, until, probes).await;
     }
-    #[cfg(not(feature = "tls"))]
-    let _ = within;
     Ok(stream)
 }
 
 /// Whether a port speaks TLS although the address does not ask for it.
 #[cfg(feature = "tls")]
-pub(super) async fn wants_tls(address: &RedisAddress, host: &Host, within: Duration) -> bool {
-    address.tls.is_none() && address.connector.is_none() && tls::speaks_tls(host, within / 4).await
+pub(super) async fn wants_tls(address: &RedisAddress, host: &Host, until: Instant) -> bool {
+    address.tls.is_none() && address.connector.is_none() && tls::speaks_tls(host, until).await
 }
 
 #[cfg(not(feature = "tls"))]
-pub(super) fn wants_tls(_: &RedisAddress, _: &Host, _: Duration) -> impl Future<Output = bool> {
+pub(super) fn wants_tls(_: &RedisAddress, _: &Host, _: Instant) -> impl Future<Output = bool> {
     std::future::ready(false)
+}
+
+/// The first of the host's addresses that takes the connection, and a socket to it.
+pub(super) async fn tcp(
+    host: &Host,
+    until: Instant,
+) -> Result<(SocketAddr, Socket<TcpStream>), CommandError> {
+    let left = left(until);
+    let until = until - left / RESERVE;
+    let Ok(resolved) = timeout_at(until, resolve(host)).await else {
+        return Err(unreachable(host, &"its name was not resolved in time"));
+    };
+    let mut addresses = resolved.map_err(|why| unreachable(host, &why))?;
+    addresses.dedup();
+    let number = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let alone = ALONE.min(left / number);
+    let connected = first_of(addresses, alone, until).await;
+    let (address, stream) = connected.map_err(|why| unreachable(host, &why))?;
+    let socket = Socket::tcp(stream).map_err(|why| unreachable(host, &why))?;
+    Ok((address, socket))
+}
+
+/// What is left of an attempt's time.
+pub(super) fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+/// The addresses of a host, in the resolver's order.
+async fn resolve(host: &Host) -> io::Result<Vec<SocketAddr>> {
+    #[cfg(test)]
+    if let Some(addresses) = super::tests::dial::addresses_of(&host.name) {
+        return Ok(addresses);
+    }
+    let addresses = tokio::net::lookup_host((host.name.as_str(), host.port)).await?;
+    Ok(addresses.collect())
+}
+
+/// The attempts that are under way.
+type Trials = Vec<(
+    SocketAddr,
+    Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>,
+)>;
+
+/// The first connection that can be made; or what was tried, in words.
+async fn first_of(
+    addresses: Vec<SocketAddr>,
+    alone: Duration,
+    until: Instant,
+) -> Result<(SocketAddr, TcpStream), String> {
+    let (mut trials, mut failed) = (Trials::new(), Vec::new());
+    let mut addresses = addresses.into_iter();
+    loop {
+        match addresses.next() {
+            Some(address) => trials.push((address, Box::pin(TcpStream::connect(address)))),
+            None if trials.is_empty() => break,
+            None => {}
+        }
+        let patience = match addresses.len() {
+            0 => until,
+            _ => until.min(Instant::now() + alone),
+        };
+        match timeout_at(patience, next_end(&mut trials)).await {
+            Ok((address, Ok(stream))) => return Ok((address, stream)),
+            Ok((address, Err(why))) => failed.push(format!("{address}: {why}")),
+            Err(_) if patience == until => break,
+            Err(_) => {}
+        }
+    }
+    let silent = trials.iter().map(|(address, _)| address);
+    failed.extend(silent.map(|address| format!("{address}: no answer in time")));
+    if failed.is_empty() {
+        return Err("the name has no address".to_owned());
+    }
+    Err(failed.join("; "))
+}
+
+/// Waits for the next trial that ends, and takes it out.
+async fn next_end(trials: &mut Trials) -> (SocketAddr, io::Result<TcpStream>) {
+    poll_fn(|cx| {
+        let ended =
+            trials
+                .iter_mut()
+                .enumerate()
+                .find_map(|(at, trial)| match trial.1.as_mut().poll(cx) {
+                    Poll::Ready(ended) => Some((at, ended)),
+                    Poll::Pending => None,
+                });
+        match ended {
+            Some((at, ended)) => Poll::Ready((trials.swap_remove(at).0, ended)),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// A stream to a unix socket.
@@ -62,7 +171,7 @@ pub(super) async fn unix(_: &Path) -> Result<Box<dyn Stream>, CommandError> {
     )))
 }
 
-fn unreachable(place: &dyn Display, why: &io::Error) -> CommandError {
+fn unreachable(place: &dyn Display, why: &dyn Display) -> CommandError {
     CommandError::Unsent(Reason::new(format_args!(
         "connecting to {place} failed: {why}"
     )))

@@ -165,7 +165,8 @@ async fn connect(
     within: Duration,
     config: AsyncConnectionConfig,
 ) -> Result<(MultiplexedConnection, IoTask), CommandError> {
-    let (reading, writing) = tokio::io::split(dial(address, host, within).await?);
+    let until = Instant::now() + within;
+    let (reading, writing) = tokio::io::split(dial(address, host, until).await?);
     let stream = Box::new(tokio::io::join(reading.take(MOST_SAID), writing));
     client::log_in(stream, 0, &sentinels.login, ProtocolVersion::RESP3, config).await
 }

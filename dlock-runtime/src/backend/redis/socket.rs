@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::values::config::{Host, Stream};
+use crate::values::config::Stream;
 use crate::values::process::Home;
 
 pub(super) struct Socket<S> {
@@ -60,9 +60,8 @@ impl Carrier for tokio::net::UnixStream {
 impl Carrier for Box<dyn Stream> {}
 
 impl Socket<TcpStream> {
-    /// A socket to a host, by TCP. Each write is sent at once.
-    pub(super) async fn connect(host: &Host) -> io::Result<Self> {
-        let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
+    /// A socket by TCP. Each write is sent at once.
+    pub(super) fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self::new(stream))
     }

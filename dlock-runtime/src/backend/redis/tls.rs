@@ -8,9 +8,9 @@ use std::fmt::Display;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::WantsClientCert;
 use tokio_rustls::rustls::crypto::ring;
@@ -20,20 +20,19 @@ use tokio_rustls::rustls::{
     self, AlertDescription, CertificateError, ClientConfig, ConfigBuilder, RootCertStore,
 };
 
-use super::socket::Socket;
+use super::dial::{left, tcp};
 use crate::backend::command_error::CommandError;
 use crate::values::config::{Host, Stream, Tls};
 use crate::values::error::{Reason, Refusal};
 
-/// Shakes hands on a stream that was just opened to `host`. If the server stays silent for a while,
-/// its port is asked over another connection, within `probe`, whether it speaks Redis's plain
-/// protocol.
+/// Shakes hands on a stream that was just opened to `host`. If the server stays silent for a while
+/// and `probes`, its port is asked over another connection whether it speaks Redis's plain protocol.
 pub(super) async fn secure(
     stream: Box<dyn Stream>,
     tls: &Tls,
     host: &Host,
-    within: Duration,
-    probe: Option<Duration>,
+    until: Instant,
+    probes: bool,
 ) -> Result<Box<dyn Stream>, CommandError> {
     let name = tls.server_name.as_deref().unwrap_or(&host.name);
     let name = ServerName::try_from(name.to_owned()).map_err(|_| {
@@ -41,13 +40,10 @@ pub(super) async fn secure(
     })?;
     let config = client_config(tls.clone()).await?;
     let mut handshake = pin!(TlsConnector::from(Arc::new(config)).connect(name, stream));
-    let shaken = match (
-        tokio::time::timeout(within / 2, handshake.as_mut()).await,
-        probe,
-    ) {
-        (Ok(shaken), _) => shaken,
-        (Err(_), Some(probe)) if speaks_plainly(host, probe).await => return Err(speaks_no_tls()),
-        (Err(_), _) => handshake.await,
+    let shaken = match timeout(left(until) / 2, handshake.as_mut()).await {
+        Ok(shaken) => shaken,
+        Err(_) if probes && speaks_plainly(host, until).await => return Err(speaks_no_tls()),
+        Err(_) => handshake.await,
     };
     match shaken {
         Ok(stream) => Ok(Box::new(stream)),
@@ -58,18 +54,18 @@ pub(super) async fn secure(
 }
 
 /// A plain Redis may wait for more of the handshake, which it takes for the beginning of a command.
-async fn speaks_plainly(host: &Host, within: Duration) -> bool {
+async fn speaks_plainly(host: &Host, until: Instant) -> bool {
     let ask = async {
-        let mut stream = Socket::connect(host).await?;
-        stream.write_all(b"PING\r\n").await?;
-        stream.read_u8().await
+        let (_, mut stream) = tcp(host, until).await.ok()?;
+        stream.write_all(b"PING\r\n").await.ok()?;
+        stream.read_u8().await.ok()
     };
-    matches!(tokio::time::timeout(within, ask).await, Ok(Ok(b'+' | b'-')))
+    matches!(timeout(left(until) / 2, ask).await, Ok(Some(b'+' | b'-')))
 }
 
 /// Whether a port that closes plain connections speaks TLS. It gets nothing but the beginning of a
 /// handshake: no certificate is accepted.
-pub(super) async fn speaks_tls(host: &Host, within: Duration) -> bool {
+pub(super) async fn speaks_tls(host: &Host, until: Instant) -> bool {
     let trusts_nobody = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map(|config| config.with_root_certificates(RootCertStore::empty()))
@@ -78,15 +74,11 @@ pub(super) async fn speaks_tls(host: &Host, within: Duration) -> bool {
         return false;
     };
     let ask = async {
-        let stream = Socket::connect(host).await?;
-        TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
+        let (_, stream) = tcp(host, until).await.ok()?;
+        let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        refusal_in(&shaken.await.err()?)
     };
-    let refused = match tokio::time::timeout(within, ask).await {
-        Ok(Err(why)) => refusal_in(&why),
-        _ => None,
-    };
+    let refused = timeout(left(until) / 4, ask).await.ok().flatten();
     matches!(
         refused,
         Some(CommandError::Refused(Refusal::Certificate, _))

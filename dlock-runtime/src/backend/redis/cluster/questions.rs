@@ -190,10 +190,9 @@ async fn question(
     until: Instant,
 ) -> Result<View, CommandError> {
     let credentials = client::credentials(&address.login).await?;
-    let left = || until.saturating_duration_since(Instant::now());
-    let stream = dial(address, host, left()).await?;
+    let stream = dial(address, host, until).await?;
     let [slots, info] = match exchange(&credentials, stream).await {
-        Err(CommandError::Unsent(_)) if dial::wants_tls(address, host, left()).await => {
+        Err(CommandError::Unsent(_)) if dial::wants_tls(address, host, until).await => {
             return Err(CommandError::Refused(
                 Refusal::Tls,
                 Reason::new(

@@ -4,12 +4,13 @@
 //! `bounded` the limit of one call, `shared` the kinds with many holders, `epochs` a server whose
 //! counter is behind, `native` the server's own compare-and-delete, `refusals` and `rights` a
 //! server that refuses, `replication` grants across servers, `node` a node of a quorum, `write`
-//! guarded writes. `names`, `outage`, `push` and `push_storm` need no server.
+//! guarded writes, `dial` names with several addresses. `names`, `outage`, `push` and `push_storm` need no server.
 
 mod alike;
 mod batching;
 mod bounded;
 mod by_key;
+pub(super) mod dial;
 mod epochs;
 mod heartbeats;
 mod lab;
