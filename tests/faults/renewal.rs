@@ -1,13 +1,18 @@
 //! A body of five ttls keeps its lock, whatever blocks its executor or breaks its connections.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dlock_harness::{Action, until, wait};
-use dlock_runtime::{LockGuard, Released};
+use dlock_harness::{Action, RedisServer, until, wait};
+use dlock_runtime::{Config, Credentials, LockGuard, LockPool, Released};
+use dlock_tests::served;
+use futures_util::future::join_all;
+use tokio::net::TcpStream;
 
-use crate::lab::{CAP, ITEM, Lab, TTL, requests};
+use crate::lab::{CAP, ITEM, LONG, Lab, SOON, TTL, requests};
 use crate::observer::Onlooker;
 
 async fn nothing(_: &Lab) {}
@@ -123,4 +128,114 @@ async fn survives(ttl: Duration, fault: Action) {
         .unwrap_or_else(|error| panic!("{fault:?}: {error}"));
     assert_eq!(breaking.fired(), 1, "{fault:?}");
     lab.until_free().await;
+}
+
+/// The watchdog connects when a lock is granted that it will renew, and only then.
+#[tokio::test]
+async fn the_watchdog_connects_at_the_grant() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let lock = |key: &'static str| pool.lock(key).ttl(LONG);
+    let _plain = lock("plain").acquire().await.unwrap();
+    assert_eq!(lab.proxy.accepted(), 1, "nothing is to be renewed");
+    let _first = lock(ITEM).renew().acquire().await.unwrap();
+    until("it has connected", SOON, async || lab.proxy.live() == 2).await;
+    let _second = lock("second").renew().acquire().await.unwrap();
+    lab.proxy.cut_all();
+    let _third = lock("third").renew().acquire().await.unwrap();
+    until("it has again", SOON, async || lab.proxy.live() == 2).await;
+}
+
+/// A body of two ttls keeps its lock although only the connection works that the pool had.
+async fn keeps_over_the_pools_own(what: &str, pool: &LockPool) {
+    let begun = Instant::now();
+    let locked = pool.lock(ITEM).ttl(TTL).renew().run(async |_| {
+        assert!(begun.elapsed() < TTL / 2, "{what}: its body waited");
+        tokio::time::sleep(TTL * 2).await;
+    });
+    locked
+        .await
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+/// From the second call on there is no way to connect.
+fn once() -> impl Fn() -> io::Result<()> {
+    let calls = AtomicUsize::new(0);
+    move || match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => Ok(()),
+        _ => Err(io::Error::other("not just now")),
+    }
+}
+
+#[tokio::test]
+async fn a_watchdog_that_can_t_connect() {
+    let server = RedisServer::start();
+    let (failing, hanging, asked) = (once(), once(), once());
+    let password = move || std::future::ready(asked().map(|()| Credentials::password("")));
+    let rows = [
+        (
+            "no descriptor",
+            Config::new(server.url()).connector(move |host, port| {
+                let may = failing();
+                async move { may.map(|()| TcpStream::connect((host, port)))?.await }
+            }),
+        ),
+        (
+            "a name that is not resolved",
+            Config::new(server.url()).connector(move |host, port| {
+                let may = hanging();
+                async move {
+                    if may.is_err() {
+                        std::future::pending::<()>().await;
+                    }
+                    TcpStream::connect((host, port)).await
+                }
+            }),
+        ),
+        ("no token", Config::new(server.url()).credentials(password)),
+    ];
+    join_all(rows.map(async |(what, config)| {
+        let pool = LockPool::connect(config.namespace(format!("{what}:")))
+            .await
+            .unwrap();
+        keeps_over_the_pools_own(what, &pool).await;
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn a_watchdog_whose_certificate_file_is_gone() {
+    let (server, authority) = served::with_tls();
+    let pool = LockPool::connect(server.tls_url().unwrap());
+    let pool = pool.await.unwrap();
+    std::fs::remove_file(authority.file()).unwrap();
+    keeps_over_the_pools_own("no file", &pool).await;
+}
+
+/// Of one server, and of a quorum.
+#[tokio::test]
+async fn a_watchdog_that_no_server_has_a_place_for() {
+    let servers = [(); 4].map(|()| RedisServer::start());
+    let (one, nodes) = servers.split_first().unwrap();
+    let nodes: Vec<_> = nodes.iter().map(|it| it.addr().to_string()).collect();
+    let quorum = Config::new(format!("redlock://{}", nodes.join(",")));
+    let (one, quorum) = tokio::join!(
+        LockPool::connect(one.url()),
+        LockPool::connect(quorum.max_ttl(TTL)),
+    );
+    let (one, quorum) = (one.unwrap(), quorum.unwrap());
+    until("the nodes vote", CAP, async || {
+        quorum.lock("first").acquire().await.is_ok()
+    })
+    .await;
+    for server in &servers {
+        let mut only = server.connect().await;
+        let mut full = redis::cmd("CONFIG");
+        full.arg("SET").arg("maxclients").arg(1);
+        full.exec_async(&mut only).await.unwrap();
+    }
+    tokio::join!(
+        keeps_over_the_pools_own("one", &one),
+        keeps_over_the_pools_own("quorum", &quorum),
+    );
 }

@@ -101,6 +101,16 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     /// The same connection, made if necessary.
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
 
+    /// Begins to connect to the server of this lock in another runtime, unless the connection there
+    /// works. Returns at once.
+    fn prepare(&self, _runtime: &Handle, _key: &str) {}
+
+    /// A working connection to the server of this lock, of whatever runtime: for a command that no
+    /// order binds to others, while the current runtime can't connect.
+    fn any_ready(&self, _key: &str) -> Option<Arc<dyn Link>> {
+        None
+    }
+
     /// A connection to each server that has locks, or why there is none.
     fn connect_all(&self, within: Duration) -> Answer<'_, Vec<Connected>> {
         Box::pin(async move {
@@ -186,7 +196,8 @@ impl dyn Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchdogKind {
     /// On a thread of its own, with a connection of its own: leases are renewed and released even
-    /// if the caller's runtime is blocked or has ended.
+    /// if the caller's runtime is blocked or has ended. While that connection can't be made, it uses
+    /// the callers'.
     Thread,
     /// On the caller's runtime, because its clock may be paused; every answer is ready at once.
     Caller,
@@ -328,6 +339,11 @@ pub(crate) trait Link: Debug + Send + Sync {
 pub(crate) trait NodeBackend: Backend {
     /// As [`Backend::ready`].
     fn ready_node(&self, key: &str, now: Moment) -> Option<Arc<dyn Node>>;
+
+    /// As [`Backend::any_ready`].
+    fn any_ready_node(&self, _key: &str) -> Option<Arc<dyn Node>> {
+        None
+    }
 
     /// As [`Backend::connect`].
     fn connect_node<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Node>>;

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use self::link::QuorumLink;
@@ -285,6 +286,17 @@ impl Backend for Quorum {
 
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
         Box::pin(self.0.clone().connect(key, within))
+    }
+
+    fn prepare(&self, runtime: &Handle, key: &str) {
+        let nodes = self.0.members.iter();
+        nodes.for_each(|member| member.backend().prepare(runtime, key));
+    }
+
+    fn any_ready(&self, key: &str) -> Option<Arc<dyn Link>> {
+        let nodes = self.0.members.iter().map(|member| member.backend());
+        let connections = nodes.map(|node| node.any_ready_node(key)).collect();
+        self.0.link(connections).ok().flatten()
     }
 
     /// A vote is about one lock.

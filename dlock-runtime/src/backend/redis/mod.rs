@@ -56,6 +56,8 @@ mod tests;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 pub(crate) use self::cluster::Cluster;
 pub(crate) use self::membership::NodePlan;
 use self::supervisor::Supervisor;
@@ -112,6 +114,14 @@ impl Backend for Redis {
         Box::pin(self.supervisor.link(key, within))
     }
 
+    fn prepare(&self, runtime: &Handle, key: &str) {
+        self.supervisor.prepare(runtime, key);
+    }
+
+    fn any_ready(&self, _: &str) -> Option<Arc<dyn Link>> {
+        self.supervisor.any_ready()
+    }
+
     fn in_one_step(&self, keys: &mut dyn Iterator<Item = &str>) -> bool {
         self.supervisor.in_one_step(keys)
     }
@@ -132,6 +142,10 @@ impl Backend for Redis {
 impl NodeBackend for Redis {
     fn ready_node(&self, key: &str, now: Moment) -> Option<Arc<dyn Node>> {
         self.supervisor.ready_node(key, now)
+    }
+
+    fn any_ready_node(&self, _: &str) -> Option<Arc<dyn Node>> {
+        self.supervisor.any_ready_node()
     }
 
     fn connect_node<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Node>> {

@@ -117,6 +117,12 @@ impl Slot {
         }
     }
 
+    /// Begins an attempt on the current runtime, unless there is a connection or an attempt is under
+    /// way.
+    pub(super) fn begin(self: &Arc<Self>, plan: &Arc<Plan>) {
+        self.state(plan, None);
+    }
+
     /// The connection, if there is one that works; a broken one is dropped here.
     pub(super) fn live(&self) -> Option<Arc<RedisLink>> {
         let mut state = self.lock();

@@ -169,6 +169,47 @@ impl Supervisor {
             .then(|| speaking(links, link))
     }
 
+    /// Begins to connect in another runtime, unless the connection for this key works there.
+    pub(super) fn prepare(self: &Arc<Self>, runtime: &Handle, key: &str) {
+        let works = |links: &Links| links.slot(key).is_some_and(|slot| slot.usable().is_some());
+        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = find(&runtimes, runtime.id()).map(|(_, links)| links.clone());
+        drop(runtimes);
+        if known.as_deref().is_some_and(works) {
+            return;
+        }
+        let _inside = runtime.enter();
+        let links = known.map_or_else(|| self.welcome(runtime), Ok);
+        // An error is that of the command that needs the connection.
+        if let Some(slot) = links.ok().as_ref().and_then(|links| links.slot(key)) {
+            slot.begin(&self.plan);
+        }
+    }
+
+    /// The connection of any runtime on which the server answered last.
+    pub(super) fn any_ready(&self) -> Option<Arc<dyn Link>> {
+        let (links, link) = self.heard_last()?;
+        Some(self.speaking(&links, link))
+    }
+
+    /// The same, as a node of a quorum.
+    pub(super) fn any_ready_node(&self) -> Option<Arc<dyn Node>> {
+        self.plan.node?;
+        Some(self.heard_last()?.1)
+    }
+
+    fn heard_last(&self) -> Option<(Arc<Links>, Arc<RedisLink>)> {
+        let now = self.plan.clock.now();
+        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<_> = runtimes.iter().map(|(_, links)| links.clone()).collect();
+        drop(runtimes); // a link that is dropped may take a while
+        let usable = all.iter().flat_map(|links| {
+            let usable = links.slots.iter().filter_map(|slot| slot.usable());
+            usable.map(|link| (links.clone(), link))
+        });
+        usable.min_by_key(|(_, link)| link.connection.idle(now))
+    }
+
     /// The current runtime's connection for this key; connects if necessary.
     pub(super) async fn link(
         self: &Arc<Self>,

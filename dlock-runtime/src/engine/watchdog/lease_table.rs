@@ -4,9 +4,11 @@
 //! one that is dropped half-way reports a failure, so no token stays `busy` for ever.
 
 use std::iter::repeat;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::runtime::Handle;
 
 use crate::backend::command_error::CommandError;
 use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
@@ -26,6 +28,8 @@ pub(super) struct LeaseTable {
     /// A warning that renewals fail has been logged.
     pub(super) warned: AtomicBool,
     pub(super) observers: Arc<Observers>,
+    /// The runtime of the watchdog's thread, if it has one.
+    pub(super) runtime: Mutex<Option<Handle>>,
 }
 
 /// Commands to send.
@@ -62,6 +66,31 @@ impl Batch {
 }
 
 impl LeaseTable {
+    /// A lease has begun that will be renewed: the watchdog connects to its server now, and not
+    /// when the first renewal is due, because then it may no longer be able to.
+    pub(super) fn prepare(&self, key: &str) {
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = runtime.clone();
+        drop(runtime);
+        if let Some(runtime) = known {
+            self.backend.prepare(&runtime, key);
+        }
+    }
+
+    /// The watchdog's own connection or, while it can't be made, another one to the lock's server.
+    async fn link(&self, key: &str, within: Duration) -> Result<Arc<dyn Link>, CommandError> {
+        if let Some(link) = self.backend.ready(key, self.shared.clock.now()) {
+            return Ok(link);
+        }
+        // The other one may be of a runtime that stands still, so the own one comes first.
+        let patience = match self.backend.any_ready(key) {
+            Some(_) => within / 4,
+            None => within,
+        };
+        let connected = self.backend.connect(key, patience).await;
+        connected.or_else(|error| self.backend.any_ready(key).ok_or(error))
+    }
+
     /// Announces what happened, and returns the commands to send, in batches.
     pub(super) fn sort(&self, actions: Vec<Action<Arc<LeaseCell>>>) -> Vec<Job> {
         let (mut jobs, mut renewals) = (Vec::new(), Vec::with_capacity(actions.len()));
@@ -132,7 +161,7 @@ impl LeaseTable {
     }
 }
 
-/// Sends what a job asks for on the current runtime's own connection.
+/// Sends what a job asks for.
 pub(super) async fn carry_out(leases: Arc<LeaseTable>, job: Job) {
     match job {
         Job::Renew(batch) => renew(leases, batch).await,
@@ -144,7 +173,7 @@ pub(super) async fn carry_out(leases: Arc<LeaseTable>, job: Job) {
         } => {
             let mut report = CancelReport::new(leases.clone(), token, false);
             let within = leases.shared.command_timeout;
-            if let Ok(link) = leases.backend.link(&claim.key, within).await {
+            if let Ok(link) = leases.link(&claim.key, within).await {
                 // A server in this process has executed the acquire, if it was ever sent, so
                 // nothing can come later.
                 report.behind_acquire = link.runtime().is_none();
@@ -171,7 +200,7 @@ async fn renew(leases: Arc<LeaseTable>, batch: Batch) {
     };
     let key = &first.claim.key;
     let answered = async {
-        let link = leases.backend.link(key, within).await?;
+        let link = leases.link(key, within).await?;
         let sent = leases.shared.clock.now();
         Ok::<_, CommandError>((sent, link.renew(&items, within).await?))
     };

@@ -12,8 +12,8 @@ mod caller;
 mod lease_table;
 mod thread;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use self::lease_table::LeaseTable;
@@ -53,6 +53,7 @@ impl Watchdog {
             backend,
             warned: AtomicBool::new(false),
             observers,
+            runtime: Mutex::default(),
         });
         if kind == WatchdogKind::Thread {
             thread::start(leases.clone())?;
@@ -89,7 +90,11 @@ impl Watchdog {
     /// A lease has begun: watches over it from here on.
     pub(super) fn watch(&self, cell: &Arc<LeaseCell>) {
         match self.kind {
-            WatchdogKind::Thread => {} // `Shared::begun` has woken it
+            // `Shared::begun` has woken it.
+            WatchdogKind::Thread if cell.spec().terms.renew.is_some() => {
+                self.leases.prepare(cell.spec().name());
+            }
+            WatchdogKind::Thread => {}
             WatchdogKind::Caller => caller::watch(&self.leases, cell.token(), cell.clone()),
         }
     }

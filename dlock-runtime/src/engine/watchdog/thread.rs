@@ -1,10 +1,11 @@
-//! The watchdog of remote servers: one thread per pool, with a runtime and a connection of its own.
+//! The watchdog of remote servers: one thread per pool, with a runtime and a connection of its own,
+//! which is begun when a lock is granted that is to be renewed.
 //!
 //! It decides nothing (`policy::tokens` does). It ends with the pool, when nothing is left to clean
 //! up or a few seconds have passed; if it ends earlier, all leases are lost, and say so.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::lease_table::{self, LeaseTable};
@@ -30,6 +31,12 @@ pub(super) fn start(leases: Arc<LeaseTable>) -> Result<(), LockError> {
         .map_err(|why| {
             LockError::config(format_args!("the watchdog's runtime can't be built: {why}"))
         })?;
+    let mut known = leases
+        .runtime
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    *known = Some(runtime.handle().clone());
+    drop(known);
     std::thread::Builder::new()
         .name("dlock-watchdog".to_owned())
         .spawn(move || {

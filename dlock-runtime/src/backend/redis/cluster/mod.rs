@@ -17,6 +17,7 @@ mod rounds;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use self::link::ClusterLink;
@@ -74,6 +75,17 @@ impl Backend for Cluster {
             let node = self.0.connect_to_owner(key, within).await?;
             Ok(self.through(node))
         })
+    }
+
+    fn prepare(&self, runtime: &Handle, key: &str) {
+        if let Some((_, node)) = self.0.owner(slot(key)) {
+            node.prepare(runtime, key);
+        }
+    }
+
+    fn any_ready(&self, key: &str) -> Option<Arc<dyn Link>> {
+        let (_, node) = self.0.owner(slot(key))?;
+        node.any_ready().map(|node| self.through(node))
     }
 
     fn connect_all(&self, within: Duration) -> Answer<'_, Vec<Connected>> {

@@ -143,7 +143,7 @@ impl Nodes {
     }
 
     /// The node that serves the slot, as far as it is known.
-    fn owner(&self, slot: u16) -> Option<(Host, Arc<Supervisor>)> {
+    pub(super) fn owner(&self, slot: u16) -> Option<(Host, Arc<Supervisor>)> {
         let mut state = self.lock();
         let host = state.map.node(slot)?.clone();
         let node = self.connections_to(&mut state, &host);
