@@ -1,14 +1,17 @@
 //! Connections that are being made, or have to be made again: no caller's timeout ends the attempt,
 //! and every caller is told why there is none.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dlock_harness::{Action, Matcher, until};
-use dlock_runtime::{Config, LockError, LockPool, Refusal, Wait};
+use dlock_harness::{Action, Matcher, RedisServer, until};
+use dlock_runtime::{Concern, Config, LockError, LockPool, Refusal, Wait};
 use futures_util::future::join_all;
+use tokio::net::TcpStream;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
+use crate::logs::{listen, told};
 
 /// Callers that give up before a connection can be made still get one in the end.
 #[tokio::test]
@@ -194,4 +197,91 @@ async fn a_lock_taken_in_two_steps_is_waited_for() {
         ),
         "{error:?}"
     );
+}
+
+/// The fence of the item's lock, taken over a connection that is made for it, in a runtime of its
+/// own, or the error in words; and whether that connection is left to others.
+async fn elsewhere(pool: &LockPool, key: &str) -> Result<(), String> {
+    let lock = pool.lock(key).wait(Wait::Once);
+    let taken = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(async { lock.acquire().await?.release().await })
+    });
+    let taken = tokio::task::spawn_blocking(|| taken.join().unwrap());
+    let taken = taken.await.unwrap();
+    taken.map(drop).map_err(|error| format!("{error:?}"))
+}
+
+/// One name leads to one server, then to another one (a failover), and then to either: connections
+/// that work go to one of them at any time.
+#[tokio::test]
+async fn a_name_that_leads_to_several_servers_splits_no_lock() {
+    listen();
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let addresses = servers.each_ref().map(RedisServer::addr);
+    let leads_to = Arc::<AtomicUsize>::default();
+    let now = leads_to.clone();
+    let config = Config::new("redis://locks.of.two")
+        .connector(move |_, _| TcpStream::connect(addresses[now.load(Ordering::SeqCst)]));
+    let pool = LockPool::connect(config).await.unwrap();
+    pool.lock("first")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+
+    leads_to.store(1, Ordering::SeqCst);
+    elsewhere(&pool, "second").await.unwrap();
+    // The connection of this runtime went to the server of before.
+    until("it is replaced", CAP, async || pool.ping().await.is_ok()).await;
+    pool.lock("third")
+        .wait(CAP)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    assert_eq!(
+        pool.check()
+            .await
+            .unwrap()
+            .iter()
+            .find(|it| it.concern() == Concern::Address),
+        None
+    );
+
+    leads_to.store(0, Ordering::SeqCst);
+    let before = servers[0].commandstats("evalsha").await;
+    for _ in 0..2 {
+        let error = elsewhere(&pool, "fourth").await.unwrap_err();
+        assert!(error.contains("leads to several servers"), "{error}");
+    }
+    assert_eq!(servers[0].commandstats("evalsha").await, before);
+    pool.lock("fifth")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let findings = pool.check().await.unwrap();
+    let found = findings.iter().find(|it| it.concern() == Concern::Address);
+    let said = told(&["WARN", "locks.of.two", "two may hold one lock"]);
+    let [said] = &said[..] else {
+        panic!("{said:?}")
+    };
+    for text in [found.unwrap().risk(), said] {
+        assert_eq!(text.matches("run id ").count(), 2, "{text}");
+    }
+
+    // Once the one that is used is gone, the other one is taken.
+    servers[1].kill9();
+    until("it goes on at the other", CAP, async || {
+        pool.lock("sixth").acquire().await.is_ok()
+    })
+    .await;
 }

@@ -187,6 +187,14 @@ pub(crate) fn master_moved(from: &dyn Display, to: &dyn Display) {
     tracing::info!(%from, %to, "the sentinels name another master");
 }
 
+/// Once for each pool.
+pub(crate) fn several_servers(address: &dyn Display, one: &str, other: &str) {
+    tracing::warn!(
+        %address, %one, %other,
+        "the name leads to several servers: two may hold one lock"
+    );
+}
+
 /// At most every 10 s.
 pub(crate) fn masters_changed(came: &str, went: &str) {
     let (came, went) = (fit(came), fit(went));

@@ -18,6 +18,8 @@ pub enum Concern {
     Rights,
     /// Waiters get no pushes, so they poll.
     Protocol,
+    /// The URL's name leads to several servers.
+    Address,
     /// The nodes of a quorum: one is away, or may not vote yet.
     Quorum,
     /// A node of a cluster, which is used as a single server.

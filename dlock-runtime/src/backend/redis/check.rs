@@ -55,6 +55,7 @@ impl RedisLink {
         let [ping, time, native] = [next(), next(), next()];
         let sections = SECTIONS.map(|_| next());
         let mut answers = Answers {
+            several: self.connection.target.several(),
             pushes: self.pushes.clone(),
             ..Answers::default()
         };

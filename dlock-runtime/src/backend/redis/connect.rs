@@ -3,6 +3,7 @@
 //! allows it, subscribed to its channel.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::client;
 use super::dial::{self, dial};
 use super::epochs;
 use super::errors;
+use super::link::connection::Connection;
 use super::link::{Hello, RedisLink};
 use super::membership::Membership;
 use super::node;
@@ -24,8 +26,9 @@ use super::plan::Plan;
 use super::push::{Grants, PushReceiver};
 use super::sentinel;
 use super::server_info::{ServerInfo, ServerRole, read_server_info};
-use super::target::Outdated;
+use super::target::{Landing, Outdated};
 use crate::backend::command_error::{self, CommandError};
+use crate::observe;
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::server_check::Pushes;
 use crate::values::config::{Credentials, Endpoint, Host, Stream};
@@ -83,6 +86,8 @@ struct Destination {
     peer: Peer,
     /// When the attempt to connect ends.
     until: Instant,
+    /// The generation of the pool's target when the attempt began.
+    begun: u64,
     /// The generation of the pool's target, if the sentinels named the peer: it has to be a master.
     generation: Option<u64>,
 }
@@ -94,6 +99,7 @@ enum Peer {
 
 impl Destination {
     async fn of(plan: &Plan, until: Instant) -> Result<Self, CommandError> {
+        let begun = plan.target.generation();
         let (peer, generation) = match &plan.address.endpoint {
             Endpoint::Tcp(host) => (Peer::Host(host.clone()), None),
             Endpoint::Unix(path) => (Peer::Socket(path.clone()), None),
@@ -111,6 +117,7 @@ impl Destination {
         Ok(Self {
             peer,
             until,
+            begun,
             generation,
         })
     }
@@ -123,11 +130,48 @@ impl Destination {
         }
     }
 
-    async fn dial(&self, plan: &Plan) -> Result<Box<dyn Stream>, CommandError> {
+    /// The stream, and the address that it goes to, if that is known.
+    async fn dial(
+        &self,
+        plan: &Plan,
+    ) -> Result<(Box<dyn Stream>, Option<SocketAddr>), CommandError> {
         match &self.peer {
             Peer::Host(host) => dial(&plan.address, host, self.until).await,
-            Peer::Socket(path) => dial::unix(path).await,
+            Peer::Socket(path) => Ok((dial::unix(path).await?, None)),
         }
+    }
+
+    /// Notes which server the connection goes to. The master that sentinels name is known by their
+    /// word, any other by its run id.
+    fn reached(
+        &self,
+        plan: &Plan,
+        connection: &Arc<Connection>,
+        peer: Option<SocketAddr>,
+    ) -> Result<(), CommandError> {
+        let outdated: Arc<dyn Outdated> = connection.clone();
+        if let Some(generation) = self.generation {
+            plan.target.attach(&outdated, generation);
+            return Ok(());
+        }
+        let run_id = connection.run_id();
+        if run_id.is_empty() || is_proxy(plan) {
+            return Ok(());
+        }
+        let landing = Landing {
+            run_id: run_id.into(),
+            at: peer.map_or_else(|| format!("run id {run_id}"), |peer| peer.to_string()),
+        };
+        let landed = plan.target.lands(&outdated, landing, self.begun);
+        landed.map_err(|several| {
+            if let Some([one, other]) = several {
+                observe::several_servers(&plan.address, &one, &other);
+            }
+            CommandError::Unsent(Reason::new(format_args!(
+                "{} leads to several servers, and the pool stays with the one that it uses",
+                plan.address
+            )))
+        })
     }
 
     /// Whether it ended a plain connection because it speaks TLS.
@@ -146,8 +190,8 @@ async fn try_protocol(
     protocol: ProtocolVersion,
     credentials: &Credentials,
 ) -> Result<RedisLink, CommandError> {
-    let stream = destination.dial(plan).await?;
-    match shake_hands(plan, destination, protocol, credentials, stream).await {
+    let dialed = destination.dial(plan).await?;
+    match shake_hands(plan, destination, protocol, credentials, dialed).await {
         Err(CommandError::Unsent(_)) if destination.wants_tls(plan).await => {
             Err(CommandError::Refused(
                 Refusal::Tls,
@@ -185,7 +229,7 @@ async fn shake_hands(
     destination: &Destination,
     protocol: ProtocolVersion,
     credentials: &Credentials,
-    stream: Box<dyn Stream>,
+    (stream, peer): (Box<dyn Stream>, Option<SocketAddr>),
 ) -> Result<RedisLink, CommandError> {
     let mut config = AsyncConnectionConfig::new().set_pipeline_buffer_size(PIPE);
     if let Some(limit) = plan.max_in_flight {
@@ -255,9 +299,7 @@ async fn shake_hands(
     let (address, pushes) = match subscribed {
         None => (None, Pushes::Unused),
         Some(Ok(())) => {
-            // Behind a proxy that shards, this run id is not that of each lock's server.
-            let is_proxy = plan.names.only_counter().is_none() && plan.of_cluster.is_none();
-            let run_id = if is_proxy { "" } else { &run_id };
+            let run_id = if is_proxy(plan) { "" } else { &run_id };
             let address = format!("{run_id};{}", push_receiver.channel());
             (Some(address.into()), Pushes::Available)
         }
@@ -279,11 +321,13 @@ async fn shake_hands(
         node,
     };
     let link = RedisLink::new(connection, io_task, plan, hello);
-    if let Some(generation) = destination.generation {
-        let connection: Arc<dyn Outdated> = link.connection.clone();
-        plan.target.attach(&connection, generation);
-    }
+    destination.reached(plan, &link.connection, peer)?;
     Ok(link)
+}
+
+/// Behind a proxy that shards, the run id that a connection shows is not that of each lock's server.
+fn is_proxy(plan: &Plan) -> bool {
+    plan.names.only_counter().is_none() && plan.of_cluster.is_none()
 }
 
 /// With a clock that is past all epochs that this pool was given, those drawn from now on are higher

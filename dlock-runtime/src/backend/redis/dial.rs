@@ -31,25 +31,29 @@ const ALONE: Duration = Duration::from_millis(250);
 /// because it is followed by more round trips. Ending it then leaves time to say what was tried.
 const RESERVE: u32 = 16;
 
-/// A stream to a host by TCP, in the way that the address says. The attempt to connect ends at
-/// `until`.
+/// A stream to a host by TCP, in the way that the address says, and the host's address unless the
+/// program opens its streams. The attempt to connect ends at `until`.
 pub(super) async fn dial(
     address: &RedisAddress,
     host: &Host,
     until: Instant,
-) -> Result<Box<dyn Stream>, CommandError> {
+) -> Result<(Box<dyn Stream>, Option<SocketAddr>), CommandError> {
+    let mut peer = None;
     let stream: Box<dyn Stream> = if let Some(connector) = &address.connector {
         let stream = connector.open(&host.name, host.port).await;
         Box::new(Socket::new(stream.map_err(|why| unreachable(host, &why))?))
     } else {
-        Box::new(tcp(host, until).await?.1)
+        let (address, socket) = tcp(host, until).await?;
+        peer = Some(address);
+        Box::new(socket)
     };
     #[cfg(feature = "tls")]
     if let Some(settings) = &address.tls {
         let probes = address.connector.is_none();
-        return tls::secure(stream, settings, host, until, probes).await;
+        let secured = tls::secure(stream, settings, host, until, probes).await;
+        return secured.map(|stream| (stream, peer));
     }
-    Ok(stream)
+    Ok((stream, peer))
 }
 
 /// Whether a port speaks TLS although the address does not ask for it.

@@ -166,7 +166,8 @@ async fn connect(
     config: AsyncConnectionConfig,
 ) -> Result<(MultiplexedConnection, IoTask), CommandError> {
     let until = Instant::now() + within;
-    let (reading, writing) = tokio::io::split(dial(address, host, until).await?);
+    let (stream, _) = dial(address, host, until).await?;
+    let (reading, writing) = tokio::io::split(stream);
     let stream = Box::new(tokio::io::join(reading.take(MOST_SAID), writing));
     client::log_in(stream, 0, &sentinels.login, ProtocolVersion::RESP3, config).await
 }

@@ -1,7 +1,9 @@
-//! Which server a pool's connections go to: a fixed one, or the master that the sentinels name.
+//! Which server a pool's connections go to: one that is given by name or address, or the master that
+//! the sentinels name.
 //!
-//! Invariant: once the master is known to have moved, no connection to an older one is used, and
-//! what is still answered there counts as unanswered.
+//! Invariants: once the master is known to have moved, no connection to an older one is used, and
+//! what is still answered there counts as unanswered. No two connections that work go to servers
+//! with different run ids, as far as these are known.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,12 +17,25 @@ use crate::values::config::Host;
 pub(super) trait Outdated: std::fmt::Debug + Send + Sync {
     /// Ends it; its waiters poll, and nothing that is under way gets an answer.
     fn end(&self);
+
+    fn works(&self) -> bool;
 }
+
+/// The server that a connection was made to.
+#[derive(Clone, Debug)]
+pub(super) struct Landing {
+    pub(super) run_id: Box<str>,
+    /// Its address, as far as it is known.
+    pub(super) at: String,
+}
+
+/// So many servers are remembered.
+const LANDINGS: usize = 8;
 
 /// Where a pool's connections go.
 #[derive(Debug, Default)]
 pub(super) struct Target {
-    /// How many masters have been known; always 0 for a fixed server.
+    /// How many masters have been known or, of a server that is given, how often it was replaced.
     generation: AtomicU64,
     state: Mutex<State>,
     /// Notified when the first master is known.
@@ -34,6 +49,10 @@ struct State {
     master: Option<Host>,
     /// The connections of the current generation; some may have ended.
     connections: Vec<Weak<dyn Outdated>>,
+    /// The servers to which connections were made, the present one last.
+    landings: Vec<Landing>,
+    /// Two servers to which the name leads at the same time.
+    several: Option<[String; 2]>,
 }
 
 impl Target {
@@ -84,6 +103,54 @@ impl Target {
         }
         drop(state);
         connection.end();
+    }
+
+    /// A connection was made to the server that the configuration gives, begun in generation `asked`.
+    /// If that is another server now, it was restarted, or a failover changed what its name means:
+    /// the older connections end, because their locks are not this server's.
+    ///
+    /// # Errors
+    /// If a connection to a later server works: the name leads to several. Which ones, unless that
+    /// was told before.
+    pub(super) fn lands(
+        &self,
+        connection: &Arc<dyn Outdated>,
+        landing: Landing,
+        asked: u64,
+    ) -> Result<(), Option<[String; 2]>> {
+        let mut state = self.lock();
+        state.connections.retain(|it| it.strong_count() > 0);
+        let mut older = Vec::new();
+        if let Some(present) = state.landings.last()
+            && present.run_id != landing.run_id
+        {
+            let both = [present.at.clone(), landing.at.clone()];
+            let was_left = (state.landings.iter()).any(|it| it.run_id == landing.run_id);
+            let mut present = state.connections.iter().filter_map(Weak::upgrade);
+            if was_left && present.any(|it| it.works()) {
+                // An attempt that began before the change proves nothing.
+                let is_news = asked == self.generation() && state.several.is_none();
+                return Err(is_news.then(|| state.several.insert(both).clone()));
+            }
+            older = std::mem::take(&mut state.connections);
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        state.landings.retain(|it| it.run_id != landing.run_id);
+        if state.landings.len() == LANDINGS {
+            state.landings.remove(0);
+        }
+        state.landings.push(landing);
+        state.connections.push(Arc::downgrade(connection));
+        drop(state); // what ends tells the engine
+        for connection in older.iter().filter_map(Weak::upgrade) {
+            connection.end();
+        }
+        Ok(())
+    }
+
+    /// Two servers to which the name leads, if it was seen to lead to several.
+    pub(super) fn several(&self) -> Option<[String; 2]> {
+        self.lock().several.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

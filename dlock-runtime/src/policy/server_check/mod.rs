@@ -45,6 +45,8 @@ pub(crate) struct Answers {
     pub(crate) cluster_info: Option<String>,
     /// Whether it takes keys of several hash slots in one command; `None`: it did not say.
     pub(crate) takes_several_slots: Option<bool>,
+    /// Two servers to which the URL's name leads, if it leads to several.
+    pub(crate) several: Option<[String; 2]>,
     pub(crate) pushes: Pushes,
     pub(crate) clock: ClockSeen,
 }
@@ -101,6 +103,7 @@ pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> 
     if !findings.iter().any(|it| it.concern() == Concern::Cluster) {
         findings.extend(slots(answers.takes_several_slots, pool));
     }
+    findings.extend(answers.several.as_ref().map(several));
     findings.extend(pushes(&answers.pushes, pool));
     findings.extend(clock(answers.clock));
     findings.extend(not_checked(answers, &unknown));
@@ -231,6 +234,17 @@ fn slots(takes_several: Option<bool>, pool: &PoolSettings<'_>) -> Option<Finding
         )),
         _ => None,
     }
+}
+
+/// The pool warned of it when it noticed.
+fn several([one, other]: &[String; 2]) -> Finding {
+    Finding::new(
+        Concern::Address,
+        Harms,
+        format_args!("the URL's name leads to several servers, {one} and {other}, so two may hold one lock"),
+        "give a name that leads to one server, `redis+sentinel://` or `redis+cluster://`, in all programs",
+    )
+    .unlogged()
 }
 
 /// The handshake refuses one before 6.2, if it could ask `HELLO`.

@@ -544,6 +544,7 @@ proptest! {
             refused: RIGHTS.iter().map(|right| Refused { right, why: Why::NoPattern }).collect(),
             takes_several_slots: Some(false),
             cluster_info: None,
+            several: None,
             clock: ClockSeen { ppm, stepped, ahead },
         };
         for finding in found(&answers) {

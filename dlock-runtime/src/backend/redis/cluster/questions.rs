@@ -190,7 +190,7 @@ async fn question(
     until: Instant,
 ) -> Result<View, CommandError> {
     let credentials = client::credentials(&address.login).await?;
-    let stream = dial(address, host, until).await?;
+    let (stream, _) = dial(address, host, until).await?;
     let [slots, info] = match exchange(&credentials, stream).await {
         Err(CommandError::Unsent(_)) if dial::wants_tls(address, host, until).await => {
             return Err(CommandError::Refused(

@@ -53,7 +53,7 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) clock: Clock,
     pub(in crate::backend::redis) command_timeout: Duration,
     broken: AtomicBool,
-    target: Arc<Target>,
+    pub(in crate::backend::redis) target: Arc<Target>,
     /// The node of a cluster that the server is, if it is one.
     pub(in crate::backend::redis) of_cluster: Option<OfCluster>,
     server: ServerId,
@@ -124,7 +124,7 @@ impl Connection {
     }
 
     /// The first digits of the process's run id.
-    pub(super) fn run_id(&self) -> &str {
+    pub(in crate::backend::redis) fn run_id(&self) -> &str {
         &self.server.run_id
     }
 
@@ -417,5 +417,9 @@ impl Outdated for Connection {
     fn end(&self) {
         self.give_up();
         self.hang_up();
+    }
+
+    fn works(&self) -> bool {
+        self.is_usable()
     }
 }
