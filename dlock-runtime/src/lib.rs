@@ -102,7 +102,8 @@
 //! - `sites`: the list of all annotated functions of the program, for tests and documentation.
 
 // Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside
-// them: `observe`, which logs and counts, and `sync`, a mutex that tests can schedule.
+// them: `observe`, which logs and counts, `strangers`, which calls code of the program that may
+// panic, and `sync`, a mutex that tests can schedule.
 #[doc(hidden)]
 pub mod __private;
 mod backend;
@@ -110,6 +111,7 @@ mod engine;
 mod global;
 mod observe;
 mod policy;
+mod strangers;
 mod sync;
 mod values;
 

@@ -9,6 +9,7 @@ use dlock_runtime::{
     Wait, distributed_lock,
 };
 
+use crate::record::{self, record};
 use crate::{CAP, OFTEN};
 
 /// Keeps what it is told, a line each.
@@ -260,12 +261,10 @@ impl LockListener for Panics {
     }
 }
 
-#[tokio::test]
-async fn a_listener_that_panics_ends_nothing() {
-    let server = RedisServer::start();
-    let config = Config::new(server.url()).listener(Panics);
+/// What observers are told of a lock panics: it is renewed and released all the same.
+async fn is_not_harmed(server: &RedisServer, config: Config, key: &str) {
     let pool = LockPool::connect(config).await.unwrap();
-    let held = pool.lock("k").ttl(CAP).renew_every(OFTEN);
+    let held = pool.lock(key).ttl(CAP).renew_every(OFTEN);
     let held = held.acquire().await.unwrap();
     let renewed = server.commandstats("evalsha").await;
     until("it is renewed again and again", CAP, async || {
@@ -273,4 +272,20 @@ async fn a_listener_that_panics_ends_nothing() {
     })
     .await;
     held.release().await.unwrap();
+    assert_eq!(server.pttl(&format!("lock:{key}")).await, -2);
+}
+
+#[tokio::test]
+async fn a_listener_that_panics_ends_nothing() {
+    let server = RedisServer::start();
+    let config = Config::new(server.url()).listener(Panics);
+    is_not_harmed(&server, config, "k").await;
+}
+
+#[tokio::test]
+async fn a_subscriber_that_panics_ends_nothing() {
+    record();
+    let server = RedisServer::start();
+    let config = Config::new(server.url());
+    is_not_harmed(&server, config, record::HARMFUL).await;
 }

@@ -27,7 +27,17 @@ thread_local! {
     static ONLY_INFO: Cell<bool> = const { Cell::new(false) };
 }
 
+/// What is told of this key panics.
+pub(crate) const HARMFUL: &str = "harmful";
+
 struct Recorder;
+
+impl Text {
+    fn harms(self) -> Self {
+        assert!(!self.0.contains(HARMFUL), "in a subscriber, on purpose");
+        self
+    }
+}
 
 struct Text(String);
 
@@ -55,6 +65,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut text = Text(attributes.metadata().name().to_owned());
         attributes.record(&mut text);
+        let text = text.harms();
         context.span(id).unwrap().extensions_mut().insert(text);
     }
 
@@ -66,6 +77,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut text = Text(String::new());
         event.record(&mut text);
+        let text = text.harms();
         let scope = context.event_scope(event).into_iter().flatten();
         let spans = scope.map(|span| span.extensions().get::<Text>().unwrap().0.clone());
         TOLD.lock().unwrap().push(Told {

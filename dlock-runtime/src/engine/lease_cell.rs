@@ -22,6 +22,7 @@ use crate::observe::{self, Asked, ObservedHold};
 use crate::policy::commands::{Claim, GivenBack};
 use crate::policy::lease::Lease;
 use crate::policy::local_queue::Attempt;
+use crate::strangers::{beside_others, spared};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
@@ -213,7 +214,7 @@ impl LeaseCell {
                 None => observe::lost(&self.attempt.claim.key, cause),
             }
         }
-        self.changed.notify_waiters();
+        self.notify();
         first
     }
 
@@ -261,7 +262,7 @@ impl LeaseCell {
 
     /// Something about the lease changed: wakes the tasks that watch it.
     pub(crate) fn notify(&self) {
-        self.changed.notify_waiters();
+        spared(|| self.changed.notify_waiters());
     }
 
     /// Waits for the next change after this future was created.
@@ -272,7 +273,7 @@ impl LeaseCell {
     /// The watchdog has released the lock, or given up.
     pub(crate) fn freed(&self, found: Option<GivenBack>) {
         let _ = self.freed.set(found); // the first result wins
-        self.changed.notify_waiters();
+        self.notify();
     }
 
     /// What the watchdog's release found; `None` if it gave up.
@@ -319,11 +320,19 @@ impl Cells {
         remaining.min().unwrap_or_default()
     }
 
-    /// As [`LeaseCell::wait_lost`]; in a forked child it ends at once.
+    /// As [`LeaseCell::wait_lost`], for the body; in a forked child it ends at once.
     pub(crate) fn wait_lost(self) -> Lost {
         Lost {
             home: self.first.home,
             waits: Some(Box::pin(self.wait())),
+        }
+    }
+
+    /// The same for those who watch the lock beside its body.
+    pub(crate) fn watch_lost(self) -> Lost {
+        Lost {
+            home: self.first.home,
+            waits: Some(Box::pin(beside_others(self.wait()))),
         }
     }
 

@@ -53,7 +53,7 @@ impl LockHandle {
     /// so give a task that waits for it an end of its own
     /// ([`LockGuard::lost`](crate::LockGuard::lost)).
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
-        self.cells.clone().wait_lost()
+        self.cells.clone().watch_lost()
     }
 }
 

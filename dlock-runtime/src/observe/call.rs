@@ -10,6 +10,7 @@ use tracing::span::{Entered, Id};
 
 use super::classes::ObservedClass;
 use super::{Asked, fit, may_debug};
+use crate::strangers::{Spared, spared};
 use crate::values::error::LockError;
 use crate::values::listener::AcquireOutcome;
 
@@ -18,16 +19,17 @@ use crate::values::listener::AcquireOutcome;
 pub(crate) struct ObservedCall {
     pub(crate) class: Option<Arc<ObservedClass>>,
     /// `dlock.acquire`, if that is enabled. Boxed, because calls that wait are many.
-    span: Option<Box<Span>>,
+    span: Option<Box<Spared<Span>>>,
 }
 
 impl ObservedCall {
     /// Of `keys` keys, this is the first. Called in the caller's span.
     pub(crate) fn begins(asked: Asked<'_>, keys: usize, class: Option<Arc<ObservedClass>>) -> Self {
-        let span = may_debug().then(|| span(asked, keys));
+        let span = may_debug().then(|| spared(|| span(asked, keys))).flatten();
+        let span = span.filter(|it| !it.is_disabled());
         Self {
             class,
-            span: span.filter(|it| !it.is_disabled()).map(Box::new),
+            span: span.map(|it| Box::new(Spared::new(it))),
         }
     }
 
@@ -37,8 +39,9 @@ impl ObservedCall {
     }
 
     /// The call is polled inside.
-    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        self.span.as_ref().map(|span| span.enter())
+    pub(crate) fn enter(&self) -> Option<Spared<Entered<'_>>> {
+        let span = self.span()?;
+        spared(|| span.enter()).map(Spared::new)
     }
 
     /// Has the lock. `fence`: the first key's.
@@ -49,31 +52,31 @@ impl ObservedCall {
         waited: Duration,
         fence: u64,
     ) {
-        if let Some(span) = &self.span {
-            span.record("fence", fence);
+        if let Some(span) = self.span() {
+            spared(|| span.record("fence", fence));
         }
         self.ended(key, outcome, waited);
         let outcome = outcome.as_str();
-        tracing::debug!(parent: self.id(), key = &*fit(key), outcome, ?waited, fence, "acquired a lock");
+        debug!(parent: self.id(), key = &*fit(key), outcome, ?waited, fence, "acquired a lock");
     }
 
     pub(crate) fn failed(&self, key: &str, error: &LockError, waited: Duration) {
         let outcome = AcquireOutcome::of(error);
         self.ended(key, outcome, waited);
         let outcome = outcome.as_str();
-        tracing::debug!(parent: self.id(), key = &*fit(key), outcome, ?waited, "did not get a lock: {error}");
+        debug!(parent: self.id(), key = &*fit(key), outcome, ?waited, "did not get a lock: {error}");
     }
 
     /// The caller has dropped the call.
     pub(crate) fn cancelled(&self, key: &str, waited: Duration) {
         self.ended(key, AcquireOutcome::Cancelled, waited);
-        tracing::debug!(parent: self.id(), key = &*fit(key), ?waited, "a call that waited for a lock was dropped");
+        debug!(parent: self.id(), key = &*fit(key), ?waited, "a call that waited for a lock was dropped");
     }
 
     fn ended(&self, key: &str, outcome: AcquireOutcome, waited: Duration) {
-        if let Some(span) = &self.span {
-            span.record("outcome", outcome.as_str());
-            span.record("waited", tracing::field::debug(waited));
+        if let Some(span) = self.span() {
+            spared(|| span.record("outcome", outcome.as_str()));
+            spared(|| span.record("waited", tracing::field::debug(waited)));
         }
         if let Some(class) = &self.class {
             class.acquire_ended(key, outcome, waited);
@@ -81,7 +84,11 @@ impl ObservedCall {
     }
 
     fn id(&self) -> Option<Id> {
-        self.span.as_ref().and_then(|span| span.id())
+        self.span().and_then(Span::id)
+    }
+
+    fn span(&self) -> Option<&Span> {
+        self.span.as_ref().and_then(|it| it.get())
     }
 }
 

@@ -5,13 +5,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::Asked;
 #[cfg(feature = "metrics")]
 use super::metrics::Meters;
+use crate::strangers::spared;
 use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::hashed::HashedMap;
@@ -70,10 +70,10 @@ impl Observers {
     /// Looks for the recorder of metrics again, for the next call of each class: the program may
     /// have installed one since, and some recorders forget what was idle for long.
     pub(crate) fn renew(&self) {
-        self.classes
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
+        let former = std::mem::take(&mut *classes);
+        drop(classes);
+        spared(|| drop(former)); // with the recorder's handles
     }
 }
 
@@ -148,7 +148,7 @@ impl ObservedClass {
             kind: self.kind,
             function: &self.function,
         };
-        if catch_unwind(AssertUnwindSafe(|| tell(&**listener, &lock))).is_err() {
+        if spared(|| tell(&**listener, &lock)).is_none() {
             super::listener_panicked();
         }
     }

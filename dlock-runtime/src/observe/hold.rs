@@ -13,6 +13,7 @@ use tracing::span::{EnteredSpan, Id};
 
 use super::classes::ObservedClass;
 use super::{Asked, fit, is_logging, lost_inside, may_debug};
+use crate::strangers::{Spared, spared};
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
 use crate::values::listener::HoldOutcome;
@@ -30,23 +31,23 @@ struct HoldSpan {
     /// `dlock.hold`; where that is disabled, the caller's span, which is the caller's to keep open.
     parent: Option<Id>,
     /// Keeps `dlock.hold` open until the holder is done.
-    own: Option<Mutex<Option<Span>>>,
+    own: Option<Mutex<Spared<Span>>>,
 }
 
 impl HoldSpan {
     /// `None`: it has no span of its own, and the caller none either.
     fn new(asked: Asked<'_>, fence: Fence) -> Option<Self> {
-        let own = may_debug().then(|| span(asked, fence));
+        let own = may_debug().then(|| spared(|| span(asked, fence))).flatten();
         let own = own.filter(|it| !it.is_disabled());
         let parent = match &own {
             Some(span) => span.id(),
-            None => Span::current().id(),
+            None => spared(|| Span::current().id()).flatten(),
         };
-        let own = own.map(|span| Mutex::new(Some(span)));
+        let own = own.map(|span| Mutex::new(Spared::new(span)));
         parent.is_some().then_some(Self { parent, own })
     }
 
-    fn own(&self) -> Option<MutexGuard<'_, Option<Span>>> {
+    fn own(&self) -> Option<MutexGuard<'_, Spared<Span>>> {
         let own = self.own.as_ref()?;
         Some(own.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -68,9 +69,13 @@ impl ObservedHold {
     }
 
     /// The body is polled inside.
-    pub(crate) fn enter(&self) -> Option<EnteredSpan> {
-        let span = self.span.as_ref()?.own()?.clone();
-        span.map(Span::entered)
+    pub(crate) fn enter(&self) -> Option<Spared<EnteredSpan>> {
+        let own = self.span.as_ref()?.own()?;
+        let span = spared(|| own.get().cloned()).flatten();
+        drop(own);
+        spared(|| span.map(Span::entered))
+            .flatten()
+            .map(Spared::new)
     }
 
     fn parent(&self) -> Option<Id> {
@@ -95,7 +100,7 @@ impl ObservedHold {
 
     pub(crate) fn renewed(&self, asked: Asked<'_>, left: Duration, lease: Duration) {
         let key = asked.key.as_str();
-        tracing::debug!(
+        debug!(
             parent: self.parent(),
             key = &*fit(key),
             ?left,
@@ -121,7 +126,7 @@ impl ObservedHold {
         } else {
             HoldOutcome::Released
         };
-        tracing::debug!(
+        debug!(
             parent: self.parent(),
             key = &*fit(key),
             outcome = outcome.as_str(),
@@ -129,7 +134,7 @@ impl ObservedHold {
             "gives a lock back"
         );
         if long.is_some_and(|long| held >= long) {
-            tracing::warn!(
+            warn!(
                 parent: self.parent(),
                 key = &*fit(key),
                 function = %asked.site.name(),
@@ -142,8 +147,11 @@ impl ObservedHold {
         }
         let own = self.span.as_ref().and_then(|span| span.own());
         if let Some(span) = own.and_then(|mut own| own.take()) {
-            span.record("outcome", outcome.as_str());
-            span.record("held", tracing::field::debug(held));
+            spared(|| {
+                span.record("outcome", outcome.as_str());
+                span.record("held", tracing::field::debug(held));
+                drop(span);
+            });
         }
     }
 }

@@ -11,6 +11,7 @@ use metrics::{
     histogram,
 };
 
+use crate::strangers::spared;
 use crate::values::error::LostCause;
 use crate::values::listener::{AcquireOutcome, HoldOutcome};
 
@@ -33,6 +34,10 @@ const HOLD_OUTCOMES: usize = HoldOutcome::Lost as usize + 1;
 /// Tells the recorder what each name means. Called whenever handles are made anew, because the
 /// program may install its recorder after its first lock.
 pub(super) fn describe() {
+    spared(describe_all);
+}
+
+fn describe_all() {
     describe_histogram!(
         ACQUIRE,
         Unit::Seconds,
@@ -107,26 +112,26 @@ impl Meters {
             margin: OnceLock::new(),
         };
         // Shown before the first loss, because the increase to a first sample is not seen.
-        meters.losses(LostCause::Gone).increment(0);
+        spared(|| meters.losses(LostCause::Gone).increment(0));
         meters
     }
 
     pub(super) fn acquire_ended(&self, outcome: AcquireOutcome, waited: Duration) {
         let make = || histogram!(ACQUIRE, "lock" => self.lock.clone(), "kind" => self.kind, "outcome" => outcome.as_str());
         if let Some(handle) = self.acquire.get(outcome as usize) {
-            handle.get_or_init(make).record(waited);
+            spared(|| handle.get_or_init(make).record(waited));
         }
     }
 
     pub(super) fn hold_ended(&self, outcome: HoldOutcome, held: Duration) {
         let make = || histogram!(HOLD, "lock" => self.lock.clone(), "kind" => self.kind, "outcome" => outcome.as_str());
         if let Some(handle) = self.hold.get(outcome as usize) {
-            handle.get_or_init(make).record(held);
+            spared(|| handle.get_or_init(make).record(held));
         }
     }
 
     pub(super) fn lost(&self, cause: LostCause) {
-        self.losses(cause).increment(1);
+        spared(|| self.losses(cause).increment(1));
     }
 
     fn losses(&self, cause: LostCause) -> Counter {
@@ -142,7 +147,7 @@ impl Meters {
     pub(super) fn renewed(&self, left: Duration, lease: Duration) {
         let make = || histogram!(MARGIN, "lock" => self.lock.clone(), "kind" => self.kind);
         let margin = left.as_secs_f64() / lease.as_secs_f64().max(f64::MIN_POSITIVE);
-        self.margin.get_or_init(make).record(margin.min(1.0));
+        spared(|| self.margin.get_or_init(make).record(margin.min(1.0)));
     }
 }
 
@@ -150,32 +155,29 @@ impl Meters {
 pub(super) fn renewals(renewed: u64, gone: u64, failed: u64, took: Option<Duration>) {
     for (result, count) in [("renewed", renewed), ("gone", gone), ("failed", failed)] {
         if count > 0 {
-            counter!(RENEWALS, "result" => result).increment(count);
+            spared(|| counter!(RENEWALS, "result" => result).increment(count));
         }
     }
     if let Some(took) = took {
-        histogram!(RENEWAL).record(took);
+        spared(|| histogram!(RENEWAL).record(took));
     }
 }
 
 pub(super) fn release_unclear() {
-    counter!(UNCLEAR).increment(1);
+    spared(|| counter!(UNCLEAR).increment(1));
 }
 
 pub(super) fn reconnected() {
-    counter!(RECONNECTS).increment(1);
+    spared(|| counter!(RECONNECTS).increment(1));
 }
 
 /// The sums over all pools: held, waiting, cleaning up, in flight.
 pub(super) fn gauges(sums: [i64; 4]) {
-    let gauges = [
-        gauge!(HELD),
-        gauge!(WAITING),
-        gauge!(CLEANING_UP),
-        gauge!(IN_FLIGHT),
-    ];
-    for (gauge, sum) in gauges.iter().zip(sums) {
+    for (name, sum) in [HELD, WAITING, CLEANING_UP, IN_FLIGHT]
+        .into_iter()
+        .zip(sums)
+    {
         let number = u32::try_from(sum.max(0)).unwrap_or(u32::MAX);
-        gauge.set(f64::from(number));
+        spared(|| gauge!(name).set(f64::from(number)));
     }
 }

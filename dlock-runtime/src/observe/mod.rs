@@ -5,6 +5,20 @@
 //! Never in this folder: a decision; the caller says when an event is due. Invariant: a text from
 //! outside is made printable before it is logged.
 
+/// Logs an event, unless nothing listens. What listens is the program's: its panic must end neither
+/// the caller's task nor the watchdog.
+macro_rules! event {
+    ($log:ident, $level:ident, $($field:tt)*) => {
+        if tracing::level_filters::LevelFilter::current() >= tracing::Level::$level {
+            $crate::strangers::spared(|| tracing::$log!($($field)*));
+        }
+    };
+}
+macro_rules! error { ($($field:tt)*) => { event!(error, ERROR, $($field)*) }; }
+macro_rules! warn { ($($field:tt)*) => { event!(warn, WARN, $($field)*) }; }
+macro_rules! info { ($($field:tt)*) => { event!(info, INFO, $($field)*) }; }
+macro_rules! debug { ($($field:tt)*) => { event!(debug, DEBUG, $($field)*) }; }
+
 mod call;
 mod classes;
 mod gauges;
@@ -22,6 +36,7 @@ use tracing::field::display;
 use tracing::level_filters::LevelFilter;
 use tracing::span::Id;
 
+use crate::strangers::spared;
 use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::finding::{Finding, Weight};
@@ -61,13 +76,13 @@ fn may_debug() -> bool {
 }
 
 pub(crate) fn memory_only() {
-    tracing::warn!("dlock keeps its locks in memory:// and protects this process only");
+    warn!("dlock keeps its locks in memory:// and protects this process only");
 }
 
 /// `function`: that of its holder; `None` if nobody had begun to hold it. `span`: the holder's.
 fn lost_inside(span: Option<Id>, key: &str, function: Option<&str>, cause: LostCause) {
     let function = function.map(display);
-    tracing::warn!(
+    warn!(
         parent: span,
         key = &*fit(key),
         function,
@@ -78,29 +93,28 @@ fn lost_inside(span: Option<Id>, key: &str, function: Option<&str>, cause: LostC
 
 /// Nobody had begun to hold it, as far as observers were told.
 pub(crate) fn lost(key: &str, cause: LostCause) {
-    lost_inside(Span::current().id(), key, None, cause);
+    let span = spared(|| Span::current().id()).flatten();
+    lost_inside(span, key, None, cause);
 }
 
 /// Once for each process.
 fn listener_panicked() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        tracing::error!(
-            "a `LockListener` panicked; locks go on, but it was told less than happened"
-        );
+        error!("a `LockListener` panicked; locks go on, but it was told less than happened");
     });
 }
 
 /// A waiter's acquire or poll was answered: another holder has the lock.
 pub(crate) fn queued(key: &str, holder: impl FnOnce() -> String) {
-    if tracing::enabled!(tracing::Level::DEBUG) {
-        tracing::debug!(key = &*fit(key), holder = holder(), "waits for a lock");
+    if may_debug() && spared(|| tracing::enabled!(tracing::Level::DEBUG)) == Some(true) {
+        debug!(key = &*fit(key), holder = holder(), "waits for a lock");
     }
 }
 
 /// Once for each call.
 pub(crate) fn slow_acquire(key: &str, function: &str, waited: Duration, holder: Option<&str>) {
-    tracing::warn!(
+    warn!(
         key = &*fit(key),
         %function,
         ?waited,
@@ -111,14 +125,14 @@ pub(crate) fn slow_acquire(key: &str, function: &str, waited: Duration, holder: 
 
 /// A batch of renewals was answered after `took`, or was not.
 pub(crate) fn renewals(renewed: usize, gone: usize, failed: usize, took: Option<Duration>) {
-    tracing::debug!(renewed, gone, failed, ?took, "a batch of renewals ended");
+    debug!(renewed, gone, failed, ?took, "a batch of renewals ended");
     #[cfg(feature = "metrics")]
     metrics::renewals(renewed as u64, gone as u64, failed as u64, took);
 }
 
 /// Once for each pair of classes.
 pub(crate) fn lock_order(key: &str, inversion: &dyn Display) {
-    tracing::warn!(
+    warn!(
         key = &*fit(key),
         "locks are taken in an order that can deadlock: {inversion}"
     );
@@ -127,25 +141,24 @@ pub(crate) fn lock_order(key: &str, inversion: &dyn Display) {
 /// The body was allowed to finish (`on_lost = "finish"`), or it ended in time but the lock was gone
 /// by then.
 pub(crate) fn release_found_nothing(key: &str) {
-    tracing::warn!(key = &*fit(key), "released a lock that was no longer ours");
+    warn!(key = &*fit(key), "released a lock that was no longer ours");
 }
 
 pub(crate) fn release_unclear(key: &str, why: &dyn Display, total: u64) {
-    tracing::warn!(
+    warn!(
         key = &*fit(key),
-        total,
-        "a release got no clear answer and is repeated in the background: {why}"
+        total, "a release got no clear answer and is repeated in the background: {why}"
     );
     #[cfg(feature = "metrics")]
     metrics::release_unclear();
 }
 
 pub(crate) fn cleaned_up(key: &str, found: bool) {
-    tracing::debug!(key = &*fit(key), found, "cleaned up after a lock");
+    debug!(key = &*fit(key), found, "cleaned up after a lock");
 }
 
 pub(crate) fn clean_up_given_up(key: &str) {
-    tracing::warn!(
+    warn!(
         key = &*fit(key),
         "could not clean up after a lock; its key ends with its ttl"
     );
@@ -153,20 +166,19 @@ pub(crate) fn clean_up_given_up(key: &str) {
 
 /// A body was skipped: `on_busy = "skip"`.
 pub(crate) fn skipped(key: &str, holder: &dyn Display) {
-    tracing::debug!(key = &*fit(key), %holder, "left a body out because its lock is busy");
+    debug!(key = &*fit(key), %holder, "left a body out because its lock is busy");
 }
 
 /// At the first failure of an outage.
 pub(crate) fn renewals_fail(key: &str, leases: usize, why: &dyn Display) {
-    tracing::warn!(
+    warn!(
         key = &*fit(key),
-        leases,
-        "can't renew a lock; it is tried again until its deadline: {why}"
+        leases, "can't renew a lock; it is tried again until its deadline: {why}"
     );
 }
 
 pub(crate) fn held_at_shutdown(key: &str) {
-    tracing::warn!(
+    warn!(
         key = &*fit(key),
         "a lock was still held when shutdown stopped waiting"
     );
@@ -174,17 +186,17 @@ pub(crate) fn held_at_shutdown(key: &str) {
 
 /// At the first failure of an outage.
 pub(crate) fn unreachable(address: &dyn Display, why: &dyn Display) {
-    tracing::warn!(%address, "can't connect to redis; an existing pool tries again at its next lock: {why}");
+    warn!(%address, "can't connect to redis; an existing pool tries again at its next lock: {why}");
 }
 
 pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {
-    tracing::info!(%address, attempts, "connected to redis again");
+    info!(%address, attempts, "connected to redis again");
     #[cfg(feature = "metrics")]
     metrics::reconnected();
 }
 
 pub(crate) fn master_moved(from: &dyn Display, to: &dyn Display) {
-    tracing::info!(%from, %to, "the sentinels name another master");
+    info!(%from, %to, "the sentinels name another master");
 }
 
 /// Once for each pool.
@@ -198,18 +210,18 @@ pub(crate) fn several_servers(address: &dyn Display, one: &str, other: &str) {
 /// At most every 10 s.
 pub(crate) fn masters_changed(came: &str, went: &str) {
     let (came, went) = (fit(came), fit(went));
-    tracing::info!(%came, %went, "the cluster has other masters");
+    info!(%came, %went, "the cluster has other masters");
 }
 
 /// At the first failure of an outage.
 pub(crate) fn cluster_is_silent(nodes: &str, why: &dyn Display) {
     let nodes = fit(nodes);
-    tracing::warn!(%nodes, "the nodes of the cluster can't be asked who serves what; locks of those that answer go on: {why}");
+    warn!(%nodes, "the nodes of the cluster can't be asked who serves what; locks of those that answer go on: {why}");
 }
 
 /// Once for each sentinel and pool.
 pub(crate) fn sentinel_not_heard(sentinel: &dyn Display, why: &dyn Display) {
-    tracing::warn!(
+    warn!(
         %sentinel,
         "a sentinel does not tell when the master moves, so it is asked twice a minute: {why}"
     );
@@ -217,7 +229,7 @@ pub(crate) fn sentinel_not_heard(sentinel: &dyn Display, why: &dyn Display) {
 
 /// Once, until a majority answers again.
 pub(crate) fn no_majority(address: &dyn Display, why: &dyn Display) {
-    tracing::warn!(
+    warn!(
         %address,
         "a failover would not be followed, and no new connection can be made: {why}"
     );
@@ -225,12 +237,12 @@ pub(crate) fn no_majority(address: &dyn Display, why: &dyn Display) {
 
 /// A node of a quorum: once for each time that it goes.
 pub(crate) fn node_away(node: &str, why: &str) {
-    tracing::warn!(%node, "a node does not vote, because it is away: {why}");
+    warn!(%node, "a node does not vote, because it is away: {why}");
 }
 
 /// A node of a quorum, at the start of the pool or of the node.
 pub(crate) fn node_may_not_vote_yet(node: &str, rest: Duration) {
-    tracing::warn!(
+    warn!(
         %node,
         seconds = rest.as_secs() + 1,
         "a node was started a short time ago, so it does not vote yet: it may have lost locks that are still held; new servers wait, too, and a first lock waits for a quorum of them"
@@ -239,7 +251,7 @@ pub(crate) fn node_may_not_vote_yet(node: &str, rest: Duration) {
 
 /// A node of a quorum, once for each time that its clock is set.
 pub(crate) fn node_clock_was_set(node: &str, rest: Duration) {
-    tracing::warn!(
+    warn!(
         %node,
         seconds = rest.as_secs() + 1,
         "a node's clock was set, so it does not vote for a while: locks that are still held may have ended there"
@@ -247,19 +259,19 @@ pub(crate) fn node_clock_was_set(node: &str, rest: Duration) {
 }
 
 pub(crate) fn node_votes_again(node: &str) {
-    tracing::info!(%node, "a node votes again");
+    info!(%node, "a node votes again");
 }
 
 /// Once for each pool.
 pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
-    tracing::warn!(
+    warn!(
         %address,
         "no pushes can be had from redis, so those who wait for a lock poll it: {why}"
     );
 }
 
 pub(crate) fn waiting_through_outage(key: &str, waited: Duration, why: &dyn Display) {
-    tracing::warn!(
+    warn!(
         key = &*fit(key),
         ?waited,
         "still waiting for a lock while redis can't be used: {why}"
@@ -268,7 +280,7 @@ pub(crate) fn waiting_through_outage(key: &str, waited: Duration, why: &dyn Disp
 
 /// Once, until the clocks keep pace again.
 pub(crate) fn clock_rate(address: &dyn Display, ppm: i64) {
-    tracing::warn!(
+    warn!(
         %address,
         ppm,
         "the server's clock and this machine's run at different rates, by more than `clock_margin`: two may hold a lock; slew both clocks more slowly, or widen it"
@@ -277,7 +289,7 @@ pub(crate) fn clock_rate(address: &dyn Display, ppm: i64) {
 
 /// Once, until the clocks keep pace again.
 pub(crate) fn clock_stepped(address: &dyn Display, ms: i64) {
-    tracing::warn!(
+    warn!(
         %address,
         ms,
         "the server's clock was set, or another server answers: leases end earlier or later by as much"
@@ -289,16 +301,16 @@ pub(crate) fn found(address: &dyn Display, finding: &Finding) {
     let concern = finding.concern();
     match finding.weight() {
         Weight::Harms => {
-            tracing::warn!(%address, ?concern, "the server is set up so that it can harm locks: {finding}");
+            warn!(%address, ?concern, "the server is set up so that it can harm locks: {finding}");
         }
         Weight::Matters => {
-            tracing::info!(%address, ?concern, "a setting of the server may matter to locks: {finding}");
+            info!(%address, ?concern, "a setting of the server may matter to locks: {finding}");
         }
     }
 }
 
 pub(crate) fn watchdog_ended() {
-    tracing::error!("dlock's watchdog ended unexpectedly; every lease it watched over is lost");
+    error!("dlock's watchdog ended unexpectedly; every lease it watched over is lost");
 }
 
 /// A printable form of a key: the key may come from a message, which any client may have published.

@@ -17,6 +17,7 @@ use super::link::connection::Connection;
 use super::plan::Plan;
 use crate::backend::command_error::CommandError;
 use crate::policy::retry::{self, Jitter};
+use crate::strangers::beside_others;
 use crate::values::error::Reason;
 
 /// The pause after an attempt that panicked.
@@ -106,7 +107,10 @@ impl Slot {
                 SlotState::Failed(error) => return Err(error),
                 SlotState::Connecting(failed) => failed_before.get_or_insert(failed),
             };
-            if tokio::time::timeout_at(deadline, ended).await.is_err() {
+            if tokio::time::timeout_at(deadline, beside_others(ended))
+                .await
+                .is_err()
+            {
                 let last = self.lock().last.clone();
                 return Err(last.unwrap_or_else(|| {
                     CommandError::Unsent(Reason::new(format_args!(

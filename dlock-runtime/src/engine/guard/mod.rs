@@ -316,7 +316,7 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
-        self.wait_lost()
+        self.cells().watch_lost()
     }
 
     pub(crate) fn wait_lost(&self) -> Lost {

@@ -27,6 +27,7 @@ use super::spec::AcquireSpec;
 use crate::policy::client::{Checked, Client, Settled};
 use crate::policy::lease::Lease;
 use crate::policy::local_queue::{Attempt, Grant, WaiterId};
+use crate::strangers::CallersWaker;
 use crate::sync::MutexGuard;
 use crate::values::error::LockError;
 use crate::values::handoff::Handoff;
@@ -55,7 +56,7 @@ pub(super) struct Joined {
     pub(super) leader_epoch: Option<LeaderEpoch>,
     /// The first acquire, if another waiter has sent it from its own poll until now: that waiter may
     /// not be polled while this one waits, so it has to be spawned. With that waiter's waker.
-    pub(super) first_acquire: Option<(Arc<dyn FirstAttempt>, Option<Waker>)>,
+    pub(super) first_acquire: Option<(Arc<dyn FirstAttempt>, Option<CallersWaker>)>,
 }
 
 /// A lock that was taken.
@@ -142,7 +143,7 @@ impl LocalQueues {
         }
         let first_acquire = queue_state.first_acquire.take().map(|acquire| {
             let sender = queue_state.queue.waiters().next();
-            (acquire, sender.map(|it| it.waker.clone()))
+            (acquire, sender.and_then(|it| it.waker.try_clone()))
         });
         let mut leader_epoch = queue_state.become_leader(now);
         if let Some(epoch) = leader_epoch
@@ -341,7 +342,6 @@ impl LocalQueues {
         if let Some(notify) = notify {
             notify.notify_one();
         }
-        // Last, because both run a stranger's code, which may panic.
         wakes.wake();
         drop(retired);
         Some(changed)

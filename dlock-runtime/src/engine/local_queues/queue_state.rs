@@ -18,6 +18,7 @@ use crate::engine::spec::AcquireSpec;
 use crate::policy::client::{Client, GivenBack, Settled};
 use crate::policy::local_queue::{Attempt, Grant, LocalQueue, Next, WaiterId};
 use crate::policy::tokens::Tokens;
+use crate::strangers::CallersWaker;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -27,7 +28,7 @@ pub(in crate::engine) trait FirstAttempt: fmt::Debug + Send + Sync {
     /// Moves it to a task of its own, so that a waiter that is not polled delays nobody. If it is
     /// being polled, that happens afterwards. `sender`: the waker that the queue has for the waiter
     /// that sends it.
-    fn spawn(&self, sender: Option<Waker>);
+    fn spawn(&self, sender: Option<CallersWaker>);
 }
 
 #[derive(Debug, Default)]
@@ -58,12 +59,12 @@ pub(in crate::engine) struct QueueState {
 /// Usually empty or one waker.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Wakes {
-    one: Option<Waker>,
-    more: Vec<Waker>,
+    one: Option<CallersWaker>,
+    more: Vec<CallersWaker>,
 }
 
 impl Wakes {
-    fn add(&mut self, waker: Waker) {
+    fn add(&mut self, waker: CallersWaker) {
         if self.one.is_none() {
             self.one = Some(waker);
         } else {
@@ -74,7 +75,7 @@ impl Wakes {
     pub(in crate::engine) fn wake(self) {
         if let Some(one) = self.one {
             one.wake();
-            self.more.into_iter().for_each(Waker::wake);
+            self.more.into_iter().for_each(CallersWaker::wake);
         }
     }
 }
@@ -83,20 +84,20 @@ impl Wakes {
 #[derive(Debug)]
 pub(in crate::engine) struct QueuedWaiter {
     pub(in crate::engine) spec: Arc<AcquireSpec>,
-    pub(in crate::engine) waker: Waker,
+    pub(in crate::engine) waker: CallersWaker,
 }
 
 impl QueuedWaiter {
     pub(in crate::engine) fn new(spec: Arc<AcquireSpec>, waker: &Waker) -> Self {
-        let waker = waker.clone();
+        let waker = CallersWaker::of(waker);
         Self { spec, waker }
     }
 
     /// The waker that it listened with before, if that is another one.
     #[must_use = "it has to be dropped after unlocking"]
-    pub(in crate::engine) fn listen_with(&mut self, waker: &Waker) -> Option<Waker> {
+    pub(in crate::engine) fn listen_with(&mut self, waker: &Waker) -> Option<CallersWaker> {
         let is_other = !self.waker.will_wake(waker);
-        is_other.then(|| std::mem::replace(&mut self.waker, waker.clone()))
+        is_other.then(|| std::mem::replace(&mut self.waker, CallersWaker::of(waker)))
     }
 }
 
@@ -138,15 +139,15 @@ impl QueueState {
     }
 
     pub(in crate::engine) fn wake_called(&mut self) {
-        if let Some(called) = self.queue.called() {
-            self.wakes.add(called.waker.clone());
+        let called = self.queue.called();
+        if let Some(waker) = called.and_then(|it| it.waker.try_clone()) {
+            self.wakes.add(waker);
         }
     }
 
     pub(in crate::engine) fn wake_all(&mut self) {
-        for waiter in self.queue.waiters() {
-            self.wakes.add(waiter.waker.clone());
-        }
+        let wakers = self.queue.waiters().map(|it| it.waker.try_clone());
+        wakers.flatten().for_each(|waker| self.wakes.add(waker));
     }
 
     pub(in crate::engine) fn pause(&mut self, leader_epoch: LeaderEpoch, until: Moment) {
@@ -227,7 +228,7 @@ pub(in crate::engine) struct Locked<'a> {
     pub(super) begins: Option<Token>,
     /// A waker that no waiter listens with any more. It is dropped after unlocking: it may own a
     /// task, whose drop locks the mutex.
-    pub(super) retired: Option<Waker>,
+    pub(super) retired: Option<CallersWaker>,
 }
 
 impl Locked<'_> {

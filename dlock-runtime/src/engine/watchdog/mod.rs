@@ -21,6 +21,7 @@ use crate::backend::{Backend, Link, WatchdogKind};
 use crate::observe::{Counts, Observers};
 use crate::policy::commands::Claim;
 use crate::policy::tokens::Census;
+use crate::strangers::beside_others;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -193,7 +194,7 @@ impl Watchdog {
             if self.census() == Census::default() {
                 return;
             }
-            fewer.await;
+            beside_others(fewer).await;
         }
     }
 

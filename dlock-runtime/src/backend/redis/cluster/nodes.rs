@@ -20,6 +20,7 @@ use crate::backend::redis::supervisor::Supervisor;
 use crate::backend::{Answer, Link, Listener};
 use crate::observe;
 use crate::policy::slot_map::{Asked, SlotMap};
+use crate::strangers::beside_others;
 use crate::values::config::{ClusterAddress, Endpoint, Host, RedisAddress, Settings};
 use crate::values::error::{Reason, Refusal};
 use crate::values::slot::slot;
@@ -226,7 +227,7 @@ impl Nodes {
                 }
                 Next::Wait => {}
             }
-            if timeout_at(until, ended).await.is_err() {
+            if timeout_at(until, beside_others(ended)).await.is_err() {
                 let why = "no node of the cluster said in time who serves what";
                 return Err(CommandError::Unsent(Reason::new(why)));
             }

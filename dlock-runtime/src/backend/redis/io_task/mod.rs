@@ -2,14 +2,14 @@
 //!
 //! What the library has to send waits until this task runs, behind all tasks that were ready
 //! before. Where the server should begin with it sooner, a caller in the same runtime polls the
-//! library's I/O in place of the task ([`IoTask::run_now`]). Invariant: when the task has ended, or
+//! library's I/O in place of the task ([`IoTask::run_now`]). The library wakes the callers that were
+//! answered, so a caller's waker that panics does so in here. Invariant: when the task has ended, or
 //! its runtime has, the stream is closed, and nobody waits for an answer any more.
 //!
 //! Never in this folder: a poll that waits for the lock, which another thread may hold while it
 //! reads.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::task::AbortHandle;
 
+use crate::strangers::spared;
 use crate::values::process::Home;
 
 /// The library's I/O: ends with the connection.
@@ -42,12 +43,25 @@ struct State {
     waker: Option<Waker>,
 }
 
+/// How often the driver is polled again after a panic. Each waker that panics has had its answer, so
+/// the driver goes on behind it; a stream that panics would do so again and again.
+const PANICS_AT_MOST: usize = 64;
+
 impl State {
+    /// Polls the driver once; it has ended if it panics too often.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(driver) = &mut self.driver else {
+            return Poll::Ready(());
+        };
+        let mut polls = (0..=PANICS_AT_MOST).filter_map(|_| spared(|| driver.as_mut().poll(cx)));
+        polls.next().unwrap_or(Poll::Ready(()))
+    }
+
     /// Drops the driver, outside the lock.
     fn end(mut state: MutexGuard<'_, Self>) {
         let driver = state.driver.take();
         drop(state);
-        drop(driver);
+        spared(|| drop(driver)); // wakes those who wait
     }
 }
 
@@ -86,13 +100,7 @@ impl IoTask {
         let Some(waker) = state.waker.clone() else {
             return;
         };
-        let Some(driver) = &mut state.driver else {
-            return;
-        };
-        let mut cx = Context::from_waker(&waker);
-        // A panic ends the connection, as it would in the task; the caller goes on.
-        let polled = catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(&mut cx)));
-        if let Ok(Poll::Pending) = polled {
+        if state.driver.is_none() || state.poll(&mut Context::from_waker(&waker)).is_pending() {
             return;
         }
         self.shared.has_ended.store(true, Ordering::Release);
@@ -135,10 +143,7 @@ impl Future for Task {
             Some(known) => known.clone_from(cx.waker()), // costs nothing if it is the same
             none => *none = Some(cx.waker().clone()),
         }
-        let Some(driver) = &mut state.driver else {
-            return Poll::Ready(());
-        };
-        let polled = driver.as_mut().poll(cx);
+        let polled = state.poll(cx);
         if polled.is_ready() {
             State::end(state);
         }

@@ -15,6 +15,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::plan::Plan;
 use crate::backend::redis::slot::Slot;
+use crate::strangers::beside_others;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 
@@ -55,8 +56,12 @@ impl Checkouts {
             let why = "all connections for transactions were in use";
             CommandError::Unsent(Reason::new(why))
         };
-        let permit = timeout_at(until, self.permits.acquire()).await;
-        let permit = permit.ok().and_then(Result::ok).ok_or_else(busy)?;
+        let permit = if let Ok(permit) = self.permits.try_acquire() {
+            permit
+        } else {
+            let permit = timeout_at(until, beside_others(self.permits.acquire())).await;
+            permit.ok().and_then(Result::ok).ok_or_else(busy)?
+        };
         let slot = self.lock().pop().ok_or_else(busy)?;
         let mut checked_out = CheckedOut {
             home: self,

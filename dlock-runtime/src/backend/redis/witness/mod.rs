@@ -27,6 +27,7 @@ use super::plan::Plan;
 use super::slot::Slot;
 use super::{errors, reply};
 use crate::backend::command_error::CommandError;
+use crate::strangers::spared;
 use crate::values::config::Durability;
 use crate::values::error::{Reason, Refusal};
 
@@ -166,7 +167,7 @@ impl Rounds {
                     ))),
                     Err(error) => Err(error.clone()),
                 };
-                let _ = answer.send(said); // fails if its caller has gone
+                let _ = spared(|| answer.send(said)); // fails if its caller has gone
             }
         }
     }

@@ -16,6 +16,7 @@ use super::site::{End, LEASE, Site, attempt, number, queue_key};
 use crate::policy::client::{GivenBack, Settled};
 use crate::policy::local_queue::{Attempt, Grant, GrantKind, Next, WaiterId};
 use crate::policy::tokens::ReleaseBy;
+use crate::strangers::CallersWaker;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -34,7 +35,7 @@ impl Wake for Woken {
 pub(super) struct First;
 
 impl FirstAttempt for First {
-    fn spawn(&self, _: Option<Waker>) {}
+    fn spawn(&self, _: Option<CallersWaker>) {}
 }
 
 /// A waiter, as `Waiter` is one.

@@ -9,13 +9,14 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
 use super::leader::{Asked, Leader};
 use crate::engine::local_queues::FirstAttempt;
 use crate::engine::locked_future::boxed;
+use crate::strangers::CallersWaker;
 use crate::values::moment::Moment;
 
 type Acquire = Pin<Box<dyn Future<Output = Asked> + Send>>;
@@ -28,7 +29,7 @@ pub(super) struct FirstAcquire {
 
 enum Slot {
     /// With the waker of its last poll; `None`: the queue has that waker, so it is not cloned again.
-    Rests(Acquire, Option<Waker>),
+    Rests(Acquire, Option<CallersWaker>),
     /// Or has ended while it was polled.
     IsPolled,
     /// It is being polled, and then moves to a task of its own.
@@ -58,7 +59,7 @@ impl FirstAcquire {
         }
         let waker = (!has_just_joined).then(|| {
             let known = waker.filter(|it| it.will_wake(cx.waker()));
-            known.unwrap_or_else(|| cx.waker().clone())
+            known.unwrap_or_else(|| CallersWaker::of(cx.waker()))
         });
         let mut slot = self.slot();
         if let Slot::Moves = *slot {
@@ -96,13 +97,13 @@ impl FirstAcquire {
 
 impl FirstAttempt for FirstAcquire {
     /// Wakes the waiter, which kept no timer until now.
-    fn spawn(&self, sender: Option<Waker>) {
+    fn spawn(&self, sender: Option<CallersWaker>) {
         let mut slot = self.slot();
         match std::mem::replace(&mut *slot, Slot::Gone) {
             Slot::Rests(acquire, waker) => {
                 drop(slot);
                 self.run_alone(acquire);
-                waker.or(sender).into_iter().for_each(Waker::wake);
+                waker.or(sender).into_iter().for_each(CallersWaker::wake);
             }
             Slot::IsPolled | Slot::Moves => *slot = Slot::Moves,
             Slot::Gone => {}

@@ -13,6 +13,7 @@ use super::{FirstAcquire, Slot};
 use crate::engine::local_queues::FirstAttempt as _;
 use crate::engine::pool::LockPool;
 use crate::engine::waiting::leader::Leader;
+use crate::strangers::CallersWaker;
 
 /// When the second waiter joins.
 #[derive(Clone, Copy, PartialEq)]
@@ -96,7 +97,7 @@ async fn the_waiter_is_woken_by_the_waker_of_its_last_poll() {
             let polled = first.poll(&mut Context::from_waker(waker), poll == 0);
             assert!(polled.is_pending());
         }
-        first.spawn(Some(wakers[0].clone()));
+        first.spawn(Some(CallersWaker::of(&wakers[0])));
         let woken = [&joined, &last].map(|it| it.0.load(Ordering::SeqCst));
         assert_eq!(woken, if polls == 1 { [1, 0] } else { [0, 1] });
     }

@@ -67,6 +67,7 @@ use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::Script;
+use crate::strangers::CallersWaker;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 
@@ -309,7 +310,7 @@ impl Batcher {
         let mut callers = Vec::with_capacity(items.size_hint().1.unwrap_or_default());
         callers.extend(items.filter_map(|(slot, outcome)| waiters.outcomes.end(slot?, outcome)));
         drop(waiters);
-        callers.into_iter().for_each(Waker::wake);
+        callers.into_iter().for_each(CallersWaker::wake);
     }
 
     fn waiters(&self) -> MutexGuard<'_, Waiters> {

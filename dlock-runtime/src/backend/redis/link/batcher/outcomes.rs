@@ -6,6 +6,8 @@
 
 use std::task::Waker;
 
+use crate::strangers::CallersWaker;
+
 /// A slot: its caller has this id, and so has its item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotId(pub(super) usize);
@@ -15,7 +17,7 @@ pub(super) struct SlotId(pub(super) usize);
 pub(super) enum Slot<T> {
     Free,
     /// Its caller waits, with this waker.
-    Waits(Waker),
+    Waits(CallersWaker),
     /// The item has ended, and its caller has not read that.
     Ended(T),
     /// Its caller has gone.
@@ -46,11 +48,12 @@ impl<T> Outcomes<T> {
 
     /// A slot for a caller and its item; the caller is woken when there is an outcome.
     pub(super) fn open(&mut self, waker: &Waker) -> SlotId {
+        let waits = Slot::Waits(CallersWaker::of(waker));
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::Free);
             SlotId(self.slots.len() - 1)
         });
-        let _free = self.set(id, Slot::Waits(waker.clone()));
+        let _free = self.set(id, waits);
         id
     }
 
@@ -59,7 +62,7 @@ impl<T> Outcomes<T> {
     pub(super) fn poll(&mut self, id: SlotId, waker: &Waker) -> Slot<T> {
         match self.slots.get_mut(id.0) {
             Some(Slot::Waits(known)) if !known.will_wake(waker) => {
-                Slot::Waits(std::mem::replace(known, waker.clone()))
+                Slot::Waits(std::mem::replace(known, CallersWaker::of(waker)))
             }
             Some(Slot::Ended(_)) => self.free(id),
             _ => Slot::Free,
@@ -84,7 +87,7 @@ impl<T> Outcomes<T> {
     }
 
     /// The item ends; returns the waker of its caller, to be woken after unlocking.
-    pub(super) fn end(&mut self, id: SlotId, outcome: T) -> Option<Waker> {
+    pub(super) fn end(&mut self, id: SlotId, outcome: T) -> Option<CallersWaker> {
         if let Slot::Waits(waker) = self.set(id, Slot::Ended(outcome)) {
             return Some(waker);
         }

@@ -317,12 +317,11 @@ fn a_slot_is_free_when_neither_caller_nor_item_is_left() {
 fn a_waker_that_is_replaced_or_left_behind_is_handed_out() {
     let waker = || Waker::from(Arc::new(Caller));
     let mut outcomes = Outcomes::<u8>::new();
-    let whose = |waker: &Waker| waker.data();
     let [first, second] = [waker(), waker()];
     let slots = [(); 3].map(|()| outcomes.open(&first));
     for slot in slots {
         let replaced = outcomes.poll(slot, &second);
-        assert!(matches!(&replaced, Slot::Waits(it) if whose(it) == whose(&first)));
+        assert!(matches!(&replaced, Slot::Waits(it) if it.will_wake(&first)));
         assert!(
             matches!(outcomes.poll(slot, &second), Slot::Free),
             "the same"
@@ -333,12 +332,12 @@ fn a_waker_that_is_replaced_or_left_behind_is_handed_out() {
         outcomes.leave(stays, false),
         outcomes.leave(withdrawn, true),
     ] {
-        assert!(matches!(&former, Slot::Waits(it) if whose(it) == whose(&second)));
+        assert!(matches!(&former, Slot::Waits(it) if it.will_wake(&second)));
     }
     assert!(
         outcomes
             .end(ends, 1)
-            .is_some_and(|it| whose(&it) == whose(&second))
+            .is_some_and(|it| it.will_wake(&second))
     );
 }
 
