@@ -1,7 +1,10 @@
 //! TLS that can't be: each side's certificate, the files, the ports. Each error says which, and
 //! what to do; no plain byte of a password leaves before the server has shown who it is.
 
-use dlock_harness::{Authority, Identity, RedisServer};
+use std::time::Duration;
+
+use dlock_harness::wait::scaled;
+use dlock_harness::{Authority, Identity, RedisServer, until_blocking};
 use dlock_runtime::{Config, LockError, LockPool, Refusal};
 use tokio::net::TcpStream;
 
@@ -11,6 +14,7 @@ use crate::lab::{
 };
 
 const CERTIFICATE: &str = "a certificate is missing or not accepted";
+const CAP: Duration = Duration::from_secs(20);
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// A server with TLS whose certificate is good.
@@ -262,4 +266,56 @@ async fn files_that_are_missing_or_are_something_else() {
         misconfigured(&LockPool::connect(config).await.unwrap_err(), problem);
     }
     nothing_left(&server).await;
+}
+
+/// Threads of this process that read the files of certificates.
+#[cfg(target_os = "linux")]
+fn reading() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "dlock-files").count()
+}
+
+/// A pipe, as a disk that hangs: the call fails in time, tasks beside it run, the runtime ends, and
+/// attempts do not pile up threads.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_blocks() {
+    let authority = Authority::new();
+    let (server, identity) = server(&authority);
+    let pipe = authority.directory().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let trusts = format!("{}?tls_ca={}", bare(&server), pipe.display());
+    let configs = [
+        Config::new(trusts),
+        Config::new(url(&server)).tls_identity(&pipe, &identity.key),
+        Config::new(url(&server)).tls_identity(&identity.certificate, &pipe),
+    ];
+    let (ends, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        let errors = runtime.block_on(async {
+            let mut errors = Vec::new();
+            for config in configs.iter().cycle().take(3 * configs.len()) {
+                let config = config.clone().connect_timeout(Duration::from_millis(300));
+                let (connected, ()) = tokio::join!(
+                    LockPool::connect(config),
+                    tokio::time::sleep(Duration::from_millis(10))
+                );
+                errors.push(connected.unwrap_err());
+            }
+            errors
+        });
+        drop(runtime);
+        ends.send((errors, configs.len())).unwrap();
+    });
+    let (errors, files) = ended.recv_timeout(scaled(CAP)).expect("it ends");
+    for error in errors {
+        unavailable(&error);
+        says(&error, "the files of the certificates were not read within");
+    }
+    // Others of this process may be reading, too, but not for long.
+    until_blocking("one thread for each", CAP, || reading() <= files);
 }

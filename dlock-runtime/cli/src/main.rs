@@ -94,7 +94,10 @@ fn start(cli: Cli, notices: Notices) -> Result<u8, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::internal(format!("can't start its threads: {error}")))?;
-    runtime.block_on(dispatch(cli, notices))
+    let ended = runtime.block_on(dispatch(cli, notices));
+    // A name that is being resolved may block its thread, for which a drop would wait.
+    runtime.shutdown_background();
+    ended
 }
 
 async fn dispatch(cli: Cli, notices: Notices) -> Result<u8, Failure> {

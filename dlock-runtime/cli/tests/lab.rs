@@ -65,7 +65,7 @@ impl Lab {
         let args = [&["run", "--key", key], options, &["--", "sh", "-c", script]].concat();
         let mut command = self.dlock_at(url, &args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running(command.spawn().unwrap())
+        Running::of(&mut command)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -161,6 +161,10 @@ pub(crate) struct Ended {
 }
 
 impl Running {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }

@@ -222,6 +222,41 @@ fn who_waits_for_a_lock_waits_for_its_server() {
     );
 }
 
+/// As on a disk that hangs. Its thread can't be ended, and nothing waits for it.
+#[test]
+fn a_certificate_file_that_blocks_is_waited_for_as_long_as_its_server() {
+    let lab = Lab::start();
+    let pipe = lab.path("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let url = format!("rediss://{}?tls_ca={}", lab.server.addr(), pipe.display());
+    let start = |args: &[&str]| {
+        let mut command = lab.dlock_at(&url, args);
+        command.env("DLOCK_CONNECT_TIMEOUT", "600ms");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::of(&mut command)
+    };
+    for args in [
+        &["ls"][..],
+        &["check"],
+        &["run", "--key", "job", "--skip", "--", "true"],
+    ] {
+        let ended = start(args).end();
+        assert_eq!(ended.status, 69, "{args:?}: {ended:?}");
+    }
+    for (name, status) in [("TERM", 143), ("INT", 130)] {
+        let waits = start(&["run", "--key", "job", "--wait", "forever", "--", "true"]);
+        std::thread::sleep(Duration::from_millis(500)); // it may have tried
+        signal(name, waits.pid());
+        assert_eq!(waits.end().status, status, "{name}");
+    }
+}
+
 #[test]
 fn a_signal_ends_the_waiting_and_leaves_nothing() {
     let lab = Lab::start();

@@ -5,11 +5,14 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::io;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::WantsClientCert;
@@ -24,6 +27,7 @@ use super::dial::{left, tcp};
 use crate::backend::command_error::CommandError;
 use crate::values::config::{Host, Stream, Tls};
 use crate::values::error::{Reason, Refusal};
+use crate::values::process::PerProcess;
 
 /// Shakes hands on a stream that was just opened to `host`. If the server stays silent for a while
 /// and `probes`, its port is asked over another connection whether it speaks Redis's plain protocol.
@@ -38,8 +42,8 @@ pub(super) async fn secure(
     let name = ServerName::try_from(name.to_owned()).map_err(|_| {
         setup("tls_server_name, or the host: it is neither the name of a host nor an address")
     })?;
-    let config = client_config(tls.clone()).await?;
-    let mut handshake = pin!(TlsConnector::from(Arc::new(config)).connect(name, stream));
+    let config = client_config(tls, left(until) / 2).await?;
+    let mut handshake = pin!(TlsConnector::from(config).connect(name, stream));
     let shaken = match timeout(left(until) / 2, handshake.as_mut()).await {
         Ok(shaken) => shaken,
         Err(_) if probes && speaks_plainly(host, until).await => return Err(speaks_no_tls()),
@@ -178,14 +182,64 @@ fn speaks_no_tls() -> CommandError {
     )
 }
 
-/// Reads the files on a thread for blocking work: a file may be on a disk that hangs.
-async fn client_config(tls: Tls) -> Result<ClientConfig, CommandError> {
-    let read = tokio::task::spawn_blocking(move || read_config(&tls)).await;
-    read.unwrap_or_else(|_| {
-        Err(CommandError::Unsent(Reason::new(
-            "the tokio runtime that was connecting is shutting down",
+/// What the files say, once that is known.
+type FilesRead = Option<Result<Arc<ClientConfig>, CommandError>>;
+
+/// The reads that have not ended.
+type Reads = Mutex<Vec<(Tls, watch::Receiver<FilesRead>)>>;
+
+/// A file that blocks keeps one thread, however often it is asked for: each attempt joins the read
+/// that has not ended.
+static READS: PerProcess<Reads> = PerProcess::new(Mutex::new(Vec::new()));
+
+fn reads() -> MutexGuard<'static, Vec<(Tls, watch::Receiver<FilesRead>)>> {
+    READS.ours().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the files on a thread of its own: a file may be a pipe, or on a disk that hangs, and the
+/// end of a runtime waits for those who block a thread of the runtime.
+async fn client_config(tls: &Tls, within: Duration) -> Result<Arc<ClientConfig>, CommandError> {
+    let mut read = reading(tls).map_err(|why| {
+        CommandError::Unsent(Reason::new(format_args!(
+            "the thread that reads the certificates can't be started: {why}"
         )))
+    })?;
+    let ended = tokio::time::timeout(within, read.wait_for(Option::is_some)).await;
+    let ended = ended.map(|it| it.ok().and_then(|it| it.clone()));
+    ended.unwrap_or_default().unwrap_or_else(|| {
+        Err(CommandError::Unsent(Reason::new(format_args!(
+            "the files of the certificates were not read within {within:?}: see whether one of them is a pipe, or on a disk that hangs"
+        ))))
     })
+}
+
+/// The read of these files that has not ended, or a new one.
+fn reading(tls: &Tls) -> io::Result<watch::Receiver<FilesRead>> {
+    let mut reads = reads();
+    if let Some((_, read)) = reads.iter().find(|(of, _)| of == tls) {
+        return Ok(read.clone());
+    }
+    let (tells, read) = watch::channel(None);
+    let files = tls.clone();
+    std::thread::Builder::new()
+        .name("dlock-files".to_owned())
+        .spawn(move || {
+            let ending = EndOfRead(files);
+            let config = read_config(&ending.0).map(Arc::new);
+            drop(ending); // who asks from here on reads again
+            tells.send_replace(Some(config));
+        })?;
+    reads.push((tls.clone(), read.clone()));
+    Ok(read)
+}
+
+/// Forgets the read when it ends, by a panic too.
+struct EndOfRead(Tls);
+
+impl Drop for EndOfRead {
+    fn drop(&mut self) {
+        reads().retain(|(of, _)| *of != self.0);
+    }
 }
 
 fn read_config(tls: &Tls) -> Result<ClientConfig, CommandError> {
