@@ -50,6 +50,25 @@ pub fn first_hidden(text: &str) -> Option<usize> {
     chars.find(|(_, c)| !is_visible(*c)).map(|(at, _)| at)
 }
 
+/// Appends a character, escaped as in Rust (`\u{1b}`) unless [`is_visible`].
+///
+/// # Examples
+///
+/// ```
+/// use dlock_grammar::visible::push_escaped;
+///
+/// let mut shown = String::new();
+/// "a\u{1b}é\n".chars().for_each(|c| push_escaped(&mut shown, c));
+/// assert_eq!(shown, r"a\u{1b}é\n");
+/// ```
+pub fn push_escaped(shown: &mut String, c: char) {
+    if is_visible(c) {
+        shown.push(c);
+    } else {
+        shown.extend(c.escape_default());
+    }
+}
+
 /// `Default_Ignorable_Code_Point` of Unicode 16 (without U+FE00 to U+FE0F), line separators, and
 /// interlinear annotations.
 const HIDDEN: &[(char, char)] = &[

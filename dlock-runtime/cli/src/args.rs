@@ -15,6 +15,7 @@ use dlock_runtime::Wait;
 
 use crate::run::watcher::Task;
 use crate::status::{self, Failure};
+use crate::table::visible;
 use crate::values::{count, duration, key, pattern, wait, written_key};
 
 /// Runs programs under distributed locks on Redis, and shows who holds and waits for them.
@@ -212,6 +213,30 @@ impl RunArgs {
             group,
         })
     }
+}
+
+/// The error with its arguments escaped, so that none of them writes a line of its own.
+pub(crate) fn on_one_line(mut error: clap::Error) -> clap::Error {
+    let one = |value: &ContextValue| match value {
+        ContextValue::String(text) => Some(ContextValue::String(visible(text))),
+        ContextValue::Strings(all) => Some(ContextValue::Strings(
+            all.iter().map(|it| visible(it)).collect(),
+        )),
+        ContextValue::StyledStrs(all) => Some(ContextValue::StyledStrs(
+            all.iter()
+                .map(|it| visible(&it.to_string()).into())
+                .collect(),
+        )),
+        _ => None, // clap's own words
+    };
+    let escaped: Vec<_> = error
+        .context()
+        .filter_map(|(kind, value)| Some((kind, one(value)?)))
+        .collect();
+    for (kind, value) in escaped {
+        error.insert(kind, value);
+    }
+    error
 }
 
 /// What to write if the command of `run` came without a `--` in front; `None` for another error.

@@ -56,7 +56,7 @@ fn arguments() -> impl Iterator<Item = OsString> {
 fn parse() -> Result<Option<Cli>, Failure> {
     let error = match Cli::try_parse() {
         Ok(cli) => return Ok(Some(cli)),
-        Err(error) => error,
+        Err(error) => args::on_one_line(error),
     };
     let text = error.render();
     if error.use_stderr() {

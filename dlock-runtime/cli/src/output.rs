@@ -1,13 +1,15 @@
 //! What the command prints: on standard output its results, on standard error what a person should
 //! know besides.
 //!
-//! Invariant: a write that fails is an error or a quiet end, never a panic.
+//! Invariants: a write that fails is an error or a quiet end, never a panic; no message has invisible
+//! characters of an argument.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::json;
 
 use crate::status::Failure;
+use crate::table::visible;
 
 /// Messages on standard error. Nobody may read them, so a failure to write them changes nothing.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +20,7 @@ pub(crate) struct Notices {
 impl Notices {
     /// Says what happened; `event` is the word for programs.
     pub(crate) fn say(self, event: &str, message: &str) {
+        let message = visible_lines(message);
         let line = if self.json {
             format!("{}\n", json!({"event": event, "message": message}))
         } else {
@@ -28,7 +31,7 @@ impl Notices {
 
     /// Says why the command failed, if there is anybody to tell.
     pub(crate) fn fail(self, failure: &Failure) {
-        let Some(message) = &failure.message else {
+        let Some(message) = failure.message.as_deref().map(visible_lines) else {
             return;
         };
         let line = if self.json {
@@ -40,6 +43,13 @@ impl Notices {
         };
         let _ = io::stderr().write_all(line.as_bytes());
     }
+}
+
+/// The message as it may be printed: it may repeat arguments, and a script's arguments may come from
+/// anywhere.
+fn visible_lines(message: &str) -> String {
+    let lines: Vec<_> = message.split('\n').map(visible).collect();
+    lines.join("\n")
 }
 
 /// Prints a result as a whole.

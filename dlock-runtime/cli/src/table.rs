@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Row, Table};
-use dlock_grammar::visible::is_visible;
+use dlock_grammar::visible::push_escaped;
 
 use crate::output;
 
@@ -73,13 +73,7 @@ pub(crate) fn size() -> Option<(u16, u16)> {
 /// The text with its invisible characters escaped.
 pub(crate) fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_visible(c) {
-            visible.push(c);
-        } else {
-            visible.extend(c.escape_default());
-        }
-    }
+    text.chars().for_each(|c| push_escaped(&mut visible, c));
     visible
 }
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 use dlock_grammar::key;
 use dlock_runtime::Wait;
 
+use crate::table::visible;
+
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     dlock_grammar::duration::parse(text).map_err(|error| error.to_string())
 }
@@ -29,6 +31,7 @@ pub(crate) fn key(text: &str) -> Result<String, String> {
 /// A key that a person writes for a lock to come, so a placeholder in it is one that was forgotten.
 pub(crate) fn written_key(text: &str) -> Result<String, String> {
     if let Some(name) = key::placeholder(text) {
+        let name = visible(name);
         return Err(format!(
             "<{name}> looks like a placeholder, and would be one lock for all values: write the value itself, such as \"item:7\""
         ));

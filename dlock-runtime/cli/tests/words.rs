@@ -174,3 +174,39 @@ fn too_few_files_are_an_error_and_no_panic() {
     }
     assert!(refused > 10, "{refused}");
 }
+
+/// What a script passes on may come from anywhere.
+#[test]
+fn no_message_prints_an_argument_as_it_is() {
+    let lab = Lab::start();
+    let bad = "x\x1b[31m\u{202e}\u{9b}\ndlock: forged\u{200b}";
+    let [template, option] = [format!("a<{bad}>"), format!("--{bad}")];
+    for args in [
+        &["show", bad][..],
+        &["ls", "--limit", bad],
+        &["ls", &option],
+        &["ls", "x", bad],
+        &[bad],
+        &["wait", &template],
+        &["wait", "--timeout", bad, "k"],
+        &["run", "--key", "k", "--ttl", bad, "--", "true"],
+        &["run", "--key", "k", bad],
+        &["run", "--key", "k", "--", bad],
+        &["evict", "k", "--holder", bad],
+        &["completions", bad],
+        &["--url", bad, "ls"],
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let output = lab.output(&[json, args].concat());
+            let said = text(&output.stderr);
+            let hidden = said.lines().find_map(|line| {
+                let at = dlock_grammar::visible::first_hidden(line)?;
+                Some((line, at))
+            });
+            assert_eq!(hidden, None, "{args:?}: {said}");
+            let forged = said.lines().skip(1).find(|line| line.starts_with("dlock:"));
+            assert_eq!(forged, None, "{args:?}: {said}");
+            assert!(!output.status.success() && !said.is_empty(), "{args:?}");
+        }
+    }
+}

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use dlock_grammar::visible::{first_hidden, is_visible};
+use dlock_grammar::visible::{first_hidden, push_escaped};
 
 /// The most bytes of a name: a host's, a function's, an owner's.
 pub(crate) const NAME_AT_MOST: usize = 255;
@@ -39,11 +39,7 @@ pub(crate) fn shown(text: &str, at_most: usize) -> Cow<'_, str> {
         if shown.len() <= at_most.saturating_sub(ABOUT_THE_REST) {
             (fits, cut) = (shown.len(), at);
         }
-        if is_visible(c) {
-            shown.push(c);
-        } else {
-            shown.extend(c.escape_default());
-        }
+        push_escaped(&mut shown, c);
         if shown.len() > at_most {
             shown.truncate(fits);
             // A String takes everything.

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use super::processes;
 use crate::status;
+use crate::table::visible;
 
 /// The hidden subcommand: `<parent's pid> <command> <argument>…`. Gives a status only if the command
 /// could not be started.
@@ -35,6 +36,6 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> u8 {
         (status::NOT_EXECUTABLE, what)
     };
     // If nobody reads it, the status says it.
-    let _ = io::stderr().write_all(format!("dlock: {said}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("dlock: {}\n", visible(&said)).as_bytes());
     status
 }
