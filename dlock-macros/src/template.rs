@@ -26,6 +26,19 @@ pub(crate) enum Part {
     Place(Place),
 }
 
+impl Part {
+    pub(crate) fn is_place(&self) -> bool {
+        matches!(self, Self::Place(_))
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Place(_) => None,
+        }
+    }
+}
+
 /// `order.user.id`: a root and the steps from it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {

@@ -147,7 +147,9 @@ pub use values::wait::Wait;
 /// calls a pool directly and has to name the same lock as an annotated function.
 ///
 /// `<placeholder>` takes a variable, a field path, a tuple index or a method call without
-/// arguments. Its value is encoded, so that it can't be taken for the text around it.
+/// arguments. Its value is encoded, so that it can't be taken for the text around it. `$id`, `#id`,
+/// `${id}` and, without any placeholder, `{id}` would be text, the same for every value, and don't
+/// compile; [`Key::verbatim`] takes any text.
 ///
 /// # Examples
 ///

@@ -2,7 +2,7 @@
 //!
 //! The syntax of a template is checked in `template`.
 
-use super::Scope;
+use super::{Scope, notation};
 use crate::{
     errors::Errors,
     model::{Key, KeyPart},
@@ -40,7 +40,14 @@ pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Er
     let (krate, literal) = parser.parse2(input)?;
     let mut errors = Errors::default();
     let span = literal.span();
-    let key = checked(template::parse, &literal, &mut errors).map(|template| {
+    let template = checked(template::parse, &literal, &mut errors);
+    if let Some(error) = template
+        .as_ref()
+        .and_then(|it| notation::in_lock_key(it, &literal))
+    {
+        errors.push(error);
+    }
+    let key = template.map(|template| {
         let part = |part| match part {
             Part::Text(text) => KeyPart::Text(text),
             Part::Place(place) => KeyPart::Value {
@@ -89,10 +96,7 @@ impl Scope<'_> {
     fn parts(&mut self, template: Template, literal: &LitStr, argument: &str) -> Option<Key> {
         let mut parts = Some(Vec::new());
         let mut unknown = Vec::new();
-        let constant = !template
-            .parts
-            .iter()
-            .any(|part| matches!(part, Part::Place(_)));
+        let constant = !template.parts.iter().any(Part::is_place);
         for part in template.parts {
             let part = match part {
                 Part::Text(text) => self.text(text, constant, literal, argument),

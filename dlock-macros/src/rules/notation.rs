@@ -3,6 +3,7 @@
 
 use super::Scope;
 use crate::model::KeyPart;
+use crate::template::{self, Part, Template};
 use proc_macro2::{Literal, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Ident, LitStr, ext::IdentExt as _};
@@ -24,7 +25,9 @@ impl Scope<'_> {
             &['{', '#', '$']
         };
         let names = self.names();
-        let Some((written, meant)) = other_notation(&text, signs, &names) else {
+        let found = other_notation(&text, signs, false, |root| is_one_of(&names, root));
+        let found = found.or_else(|| unopened(&text, &names));
+        let Some((written, meant)) = found else {
             return Some(KeyPart::Text(text));
         };
         let tag = written.starts_with('{') && argument != "owner";
@@ -49,24 +52,43 @@ impl Scope<'_> {
     /// lock; `true` if there is one.
     pub(super) fn template_in(&mut self, tokens: TokenStream, argument: &str) -> bool {
         let mut found = false;
-        let mut own = false;
+        let mut own = Own::No;
         for tree in tokens {
             own = match tree {
-                TokenTree::Group(group) if !own => {
+                TokenTree::Group(group) if own == Own::No => {
                     found |= self.template_in(group.stream(), argument);
-                    false
+                    Own::No
+                }
+                TokenTree::Group(group) => {
+                    found |= own == Own::Template && self.other_in_lock_key(group.stream());
+                    Own::No
                 }
                 TokenTree::Literal(literal) => {
                     found |= self.is_template(&literal, argument);
-                    false
+                    Own::No
                 }
-                TokenTree::Punct(punct) => own && punct.as_char() == '!',
-                // The user calls the macro or says that it is text.
-                TokenTree::Ident(ident) => ident == "lock_key" || ident == "verbatim",
-                TokenTree::Group(_) => false,
+                TokenTree::Punct(punct) if punct.as_char() == '!' => own,
+                TokenTree::Ident(ident) if ident == "lock_key" => Own::Template,
+                TokenTree::Ident(ident) if ident == "verbatim" => Own::Text,
+                TokenTree::Punct(_) | TokenTree::Ident(_) => Own::No,
             };
         }
         found
+    }
+
+    /// Whether the template of a `lock_key!` has an argument in another notation. A template with
+    /// other faults is reported by the macro itself.
+    fn other_in_lock_key(&mut self, tokens: TokenStream) -> bool {
+        let literal = tokens.into_iter().next().map(TokenStream::from);
+        let Some(literal) = literal.and_then(|it| syn::parse2::<LitStr>(it).ok()) else {
+            return false;
+        };
+        let names = self.names();
+        let parsed = template::parse(&literal.value());
+        let error = parsed.ok().and_then(|template| {
+            in_template(&template, &literal, false, |root| is_one_of(&names, root))
+        });
+        error.map(|error| self.errors.push(error)).is_some()
     }
 
     fn is_template(&mut self, literal: &Literal, argument: &str) -> bool {
@@ -94,6 +116,46 @@ impl Scope<'_> {
     }
 }
 
+/// Whether what follows in an expression is the user's own choice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Own {
+    No,
+    /// The user calls `lock_key!`,
+    Template,
+    /// or says that it is text.
+    Text,
+}
+
+/// The error for a `lock_key!` alone, which does not know what exists: `{id}` beside a placeholder
+/// may be a hash tag, the other notations are refused.
+pub(super) fn in_lock_key(template: &Template, literal: &LitStr) -> Option<syn::Error> {
+    let begins_a_name = |root: &str| root.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let has_places = template.parts.iter().any(Part::is_place);
+    in_template(template, literal, has_places, begins_a_name)
+}
+
+fn in_template(
+    template: &Template,
+    literal: &LitStr,
+    may_be_tag: bool,
+    known: impl Fn(&str) -> bool,
+) -> Option<syn::Error> {
+    let mut texts = template.parts.iter().filter_map(Part::text);
+    let signs = &['{', '#', '$'];
+    let (written, meant) =
+        texts.find_map(|text| other_notation(text, signs, may_be_tag, &known))?;
+    let tag = if written.starts_with('{') {
+        format!(", `{{<{meant}>}}` for a hash tag")
+    } else {
+        String::new()
+    };
+    let message = format!(
+        "`{written}` is text, the same for every value: write `<{meant}>`{tag}, or `dlock_runtime::Key::verbatim({})` if it shall be",
+        literal.token()
+    );
+    Some(syn::Error::new(literal.span(), message))
+}
+
 /// A value as it is written in its argument; the keys of a list have no name.
 fn said(argument: &str, value: &str) -> String {
     match argument {
@@ -104,30 +166,50 @@ fn said(argument: &str, value: &str) -> String {
 
 /// Finds a placeholder in another notation: `{id}` and `{id:?}` as in `format!`, `{order.id}`,
 /// `#id` as in Spring, `$id` as in a shell, `:id` as in a route, `[id]`, `(id)`, `@id`, `=id`,
-/// `'id` as people write, `id>` with a forgotten `<`. Returns it as written, and the name in it.
-fn other_notation(text: &str, signs: &[char], names: &[Ident]) -> Option<(String, String)> {
-    let of_place = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-    let known = |place: &str| {
-        let root = place.split('.').next().unwrap_or_default();
-        names.iter().any(|name| name.unraw() == root)
-    };
+/// `'id` as people write. Returns it as written, and the name in it. `may_be_tag`: `{id}` may be
+/// meant, unless a `$` or `#` stands before it.
+fn other_notation(
+    text: &str,
+    signs: &[char],
+    may_be_tag: bool,
+    known: impl Fn(&str) -> bool,
+) -> Option<(String, String)> {
     for (at, sign) in text.match_indices(signs) {
         let rest = text.get(at + 1..).unwrap_or_default();
+        let is_meant = may_be_tag && !text.get(..at).unwrap_or_default().ends_with(['$', '#']);
         let (place, after) = rest.split_at(rest.find(|c| !of_place(c)).unwrap_or(rest.len()));
         let place = place.trim_end_matches('.');
         let written = match (sign, after.split_once('}')) {
+            ("{", _) if is_meant => continue,
             ("{", None) => continue,
             ("{", Some((spec, _))) => format!("{{{place}{spec}}}"),
             _ if after.starts_with('>') => continue,
             _ => format!("{sign}{place}"),
         };
-        if known(place) {
+        if known(root(place)) {
             return Some((written, place.to_owned()));
         }
     }
+    None
+}
+
+/// `id>`, with a forgotten `<`.
+fn unopened(text: &str, names: &[Ident]) -> Option<(String, String)> {
     text.match_indices('>').find_map(|(at, _)| {
         let before = text.get(..at).unwrap_or_default();
         let place = before.rsplit(|c| !of_place(c)).next().unwrap_or_default();
-        known(place).then(|| (format!("{place}>"), place.to_owned()))
+        is_one_of(names, root(place)).then(|| (format!("{place}>"), place.to_owned()))
     })
+}
+
+fn of_place(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '.'
+}
+
+fn root(place: &str) -> &str {
+    place.split('.').next().unwrap_or_default()
+}
+
+fn is_one_of(names: &[Ident], root: &str) -> bool {
+    names.iter().any(|name| name.unraw() == root)
 }

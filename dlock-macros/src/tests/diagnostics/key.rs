@@ -336,3 +336,78 @@ fn lock_key() {
     let mended = crate::rules::lock_key("::dlock_runtime, \"item:<id>\"".parse().unwrap());
     assert!(mended.is_ok());
 }
+
+/// What `lock_key!` says of another notation.
+fn text_in_lock_key(literal: &str, written: &str, meant: &str, tag: &str) -> String {
+    format!(
+        "`{written}` is text, the same for every value: write `<{meant}>`{tag}, or `dlock_runtime::Key::verbatim({literal})` if it shall be"
+    )
+}
+
+/// Alone it knows no names: what can hardly be meant as text is refused.
+#[test]
+fn other_notations_in_lock_key() {
+    for (key, written, meant, tag) in [
+        ("b:$id", "$id", "id", ""),
+        ("b:#id:x", "#id", "id", ""),
+        ("b:#order.id", "#order.id", "order.id", ""),
+        ("b:$_id", "$_id", "_id", ""),
+        ("b:$id:<shop>", "$id", "id", ""),
+        ("b:{id}", "{id}", "id", ", `{<id>}` for a hash tag"),
+        ("b:${id}", "{id}", "id", ", `{<id>}` for a hash tag"),
+        ("b:{id:?}", "{id:?}", "id", ", `{<id>}` for a hash tag"),
+        ("b:${id}:<shop>", "{id}", "id", ", `{<id>}` for a hash tag"),
+        ("<shop>:#{id}", "{id}", "id", ", `{<id>}` for a hash tag"),
+    ] {
+        let literal = format!("{key:?}");
+        let message = text_in_lock_key(&literal, written, meant, tag);
+        check_lock_key(&format!("::dlock_runtime, {literal}"), &literal, &message);
+    }
+    for key in [
+        "b:{shop}:<id>",
+        "b:{<shop>}:<id>",
+        "b:#1:$:<id>",
+        "c#:x",
+        "b:id",
+        "a->b>",
+        "b:{7}",
+    ] {
+        let mended = crate::rules::lock_key(format!("::dlock_runtime, {key:?}").parse().unwrap());
+        assert!(mended.is_ok(), "{key}");
+    }
+}
+
+/// Inside the attribute the function's arguments are known.
+#[test]
+fn other_notations_in_lock_key_inside_the_attribute() {
+    for (argument, key, written, meant, tag) in [
+        (
+            "key = ",
+            "b:{id}",
+            "{id}",
+            "id",
+            ", `{<id>}` for a hash tag",
+        ),
+        (
+            "key = ",
+            "{id}:<buyer>",
+            "{id}",
+            "id",
+            ", `{<id>}` for a hash tag",
+        ),
+        ("key = ", "b:#id:<buyer>", "#id", "id", ""),
+        ("keys = ", "b:$buyer.x", "$buyer.x", "buyer.x", ""),
+    ] {
+        let literal = format!("{key:?}");
+        let message = text_in_lock_key(&literal, written, meant, tag);
+        for expression in [
+            format!("lock_key!({literal})"),
+            format!("{{ let part = 1; dlock_runtime::lock_key!({literal},) }}"),
+            format!("ids.iter().map(|it| lock_key!({literal}))"),
+        ] {
+            check(&format!("{argument}{expression}"), &[(&literal, &message)]);
+        }
+    }
+    accept(r#"key = lock_key!("b:{shop}:<id>")"#);
+    accept(r#"key = { let part = id / 100; lock_key!("b:{shop}:<part>") }"#);
+}
