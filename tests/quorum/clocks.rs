@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Clocks, Proxy, RedisServer, until};
+use dlock_harness::{Clocks, Proxy, RedisServer, until, wait};
 use dlock_runtime::{Config, LockError, LockPool, NodeStanding};
-use dlock_tests::recorded;
+use dlock_tests::{KINDS, of_kind, recorded};
 
 use crate::fleet::Fleet;
 use crate::nodes::Nodes;
@@ -220,5 +220,52 @@ async fn clocks_that_all_step_at_once_cost_no_vote() {
             "{:?}",
             standings(&pool)
         );
+    }
+}
+
+/// Clocks are set back by ten minutes, and then a lock with `min_hold` is taken and given back: it is
+/// free after that time, though the pool saw these clocks before, and another node dies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn min_hold_keeps_no_key_for_as_long_as_clocks_were_set_back() {
+    const MIN_HOLD: Duration = Duration::from_millis(300);
+    const SLACK: Duration = Duration::from_secs(5);
+    let rows: [(&[usize], Option<usize>); 2] = [(&[0, 1, 2], None), (&[1], Some(2))];
+    for (set, dies) in rows {
+        let (nodes, clocks) = nodes();
+        nodes.until_voting(MAX_TTL).await;
+        let config = nodes.config().default_ttl(MAX_TTL);
+        let pool = LockPool::connect(config).await.unwrap();
+        works(&pool).await;
+        for node in set {
+            nodes.0[*node].stop_signal();
+            clocks[*node].set(-600);
+        }
+        for node in set {
+            nodes.0[*node].cont();
+        }
+        until("all vote", CAP, async || {
+            works(&pool).await;
+            !standings(&pool).iter().any(is_set)
+        })
+        .await;
+        let kinds = [("x", "x")].into_iter().chain(KINDS);
+        let kinds = kinds.filter(|(one, _)| !one.starts_with("p:") && *one != "fair");
+        let request = |nth: usize, kind: &str| of_kind(pool.lock(format!("item-{nth}")), kind);
+        for (nth, (one, _)) in kinds.clone().enumerate() {
+            let held = request(nth, one).wait(CAP).min_hold(MIN_HOLD).acquire();
+            held.await.unwrap().release().await.unwrap();
+        }
+        if let Some(node) = dies {
+            nodes.0[node].kill9();
+        }
+        for (nth, (one, other)) in kinds.enumerate() {
+            let next = request(nth, other)
+                .wait(wait::scaled(MIN_HOLD + SLACK))
+                .acquire();
+            let next = next
+                .await
+                .unwrap_or_else(|error| panic!("{one}, set {set:?}: {error}"));
+            next.release().await.unwrap();
+        }
     }
 }

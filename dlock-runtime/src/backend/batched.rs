@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 use super::Answer;
 use super::command_error::CommandError;
-use crate::policy::commands::Claim;
+use crate::policy::commands::{Claim, Keep};
 
 /// A command that gives a lock back, as [`Link::release`](super::Link::release) gets it.
 #[derive(Clone, Copy)]
 pub(crate) struct Release<'a> {
     pub(crate) claim: &'a Claim,
-    pub(crate) keep_until: u64,
+    pub(crate) keep: Keep,
 }
 
 /// A link that sends the commands `C` of several callers as one; each is answered with a `T`.

@@ -34,8 +34,8 @@ use self::command_error::CommandError;
 use self::offers::Offers;
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
-    Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant,
+    Renewal, Renewed,
 };
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::policy::server_check::Answers;
@@ -273,12 +273,12 @@ pub(crate) trait Link: Debug + Send + Sync {
         Box::pin(ready(Ok(None)))
     }
 
-    /// Releases the lock; answers whether the claim held it. Before the server's time `keep_until`
-    /// (µs, 0: no such time) the key stays as a retired value, which matches no token.
+    /// Releases the lock; answers whether the claim held it. A key that is to be
+    /// kept stays as a retired value, which matches no token.
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         within: Duration,
     ) -> BatchedAnswer<'a, Release<'a>, GivenBack>;
 
@@ -286,7 +286,7 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled>;
@@ -373,12 +373,12 @@ pub(crate) trait Node: Link {
     /// Makes the node draw only epochs above this one from now on, if the claim has its key.
     fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, within: Duration) -> Answer<'a, Adopted>;
 
-    /// Takes a vote back; `keep_until` and `not_after` by the node's clock, 0: none. In the same
+    /// Takes a vote back; `keep` and `not_after` (0: none) by the node's clock. In the same
     /// order as [`vote`](Self::vote).
     fn take_back<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled>;

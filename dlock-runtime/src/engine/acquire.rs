@@ -21,7 +21,7 @@ use super::nested::{self, Nested};
 use super::spec::AcquireSpec;
 use super::waiting::Waiter;
 use crate::backend::command_error::{self, CommandError};
-use crate::policy::commands::Acquired;
+use crate::policy::commands::{Acquired, Keep};
 use crate::policy::local_queue::{Attempt, Grant, GrantKind};
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
@@ -354,8 +354,7 @@ pub(super) fn stays(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> boo
     let Some(min_hold) = spec.terms.bounds.min_hold else {
         return true;
     };
-    let micros = u64::try_from(min_hold.as_micros()).unwrap_or(u64::MAX);
-    guard.keep_until(grant.time.saturating_add(micros))
+    guard.keep(Keep::from(grant.time, min_hold))
 }
 
 pub(super) fn lost_before_its_body() -> CommandError {

@@ -21,7 +21,7 @@ use super::nested::{self, Nested};
 use super::spec::AcquireSpec;
 use crate::backend::all;
 use crate::backend::command_error::{self, CommandError};
-use crate::policy::commands::{Acquire, AcquiredAll, Busy};
+use crate::policy::commands::{Acquire, AcquiredAll, Busy, Keep};
 use crate::policy::local_queue::Grant;
 use crate::values::entry::{self, Letter};
 use crate::values::error::{LockError, Reason};
@@ -297,7 +297,7 @@ async fn begin(
     });
     if !kept {
         for (guard, _) in &held {
-            guard.keep_until(0);
+            guard.keep(Keep::NOT);
         }
         return Err(acquire::lost_before_its_body());
     }

@@ -1,8 +1,10 @@
 //! The commands to a lock server and its answers, for every backend.
 //!
-//! This file is data only; `server` has the semantics. Times with the name `time` or `not_after`
-//! are the *server's*, in microseconds since 1970.
+//! This file is data only; `server` has the semantics. Times with the name `time`, `not_after` or
+//! `until` are the *server's*, in microseconds since 1970. Invariant: no command keeps anything until
+//! such a time alone, because the server's clock may have been set back since it was computed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,6 +97,58 @@ pub(crate) enum Acquired {
         /// Of several servers, another one granted it, or may yet: it has to be cancelled.
         is_open: bool,
     },
+}
+
+/// How long a key stays, as a value that matches no token, although its holder is done (`min_hold`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Keep {
+    until: u64,
+    /// At most this many ms from the release on, whatever the server's clock says.
+    pub(crate) at_most: u64,
+}
+
+impl Keep {
+    /// It goes at once.
+    pub(crate) const NOT: Keep = Keep {
+        until: 0,
+        at_most: 0,
+    };
+
+    /// For `length` from the server's time `from` on.
+    pub(crate) fn from(from: u64, length: Duration) -> Self {
+        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            until: from.saturating_add(micros),
+            at_most: micros.div_ceil(1000),
+        }
+    }
+
+    /// The same by another clock, which shows `there` when this one shows `here`.
+    pub(crate) fn by_another(self, here: u64, there: u64) -> Self {
+        match self.until.saturating_sub(here) {
+            0 => Self::NOT,
+            left => Self {
+                until: there.saturating_add(left),
+                ..self
+            },
+        }
+    }
+
+    /// How many µs the key stays if it is released at `time`; `None`: it goes.
+    pub(crate) fn left(self, time: u64) -> Option<u64> {
+        let left = self.until.saturating_sub(time);
+        Some(left.min(self.at_most.saturating_mul(1000))).filter(|left| *left > 0)
+    }
+}
+
+/// As the scripts read it (`lua/keep.lua`).
+impl fmt::Display for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NOT => f.write_str("0"),
+            Self { until, at_most } => write!(f, "{until}:{at_most}"),
+        }
+    }
 }
 
 /// The answer to several [`Acquire`]s of exclusive locks in one step.

@@ -21,8 +21,8 @@ use super::{Answer, Backend, Link, Listener, Node, NodeBackend, WatchdogKind};
 use crate::backend::batched::{BatchedAnswer, Release};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
-    Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant,
+    Renewal, Renewed,
 };
 use crate::policy::data::Data;
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
@@ -210,11 +210,11 @@ impl Link for Shared {
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         _within: Duration,
     ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
         let run = |server: &mut Server, time, outbox: &mut Outbox| {
-            server.release(claim, keep_until, time, outbox)
+            server.release(claim, keep, time, outbox)
         };
         BatchedAnswer::Boxed(ready(self.run(run)))
     }
@@ -222,15 +222,11 @@ impl Link for Shared {
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         _within: Duration,
     ) -> Answer<'a, Cancelled> {
-        ready(
-            self.run(|server, time, outbox| {
-                server.cancel(claim, keep_until, not_after, time, outbox)
-            }),
-        )
+        ready(self.run(|server, time, outbox| server.cancel(claim, keep, not_after, time, outbox)))
     }
 
     fn renew<'a>(&'a self, items: &'a [Renewal], _within: Duration) -> Answer<'a, Vec<Renewed>> {
@@ -320,11 +316,11 @@ impl Node for Shared {
     fn take_back<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         _within: Duration,
     ) -> Answer<'a, Cancelled> {
-        let until = (keep_until, not_after);
+        let until = (keep, not_after);
         ready(self.run(|server, time, outbox| server.take_back_vote(claim, until, time, outbox)))
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{ADDRESS, Memory};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Backend, Link, Listener};
-use crate::policy::commands::{Acquire, Acquired, Claim, Polled, PushedGrant};
+use crate::policy::commands::{Acquire, Acquired, Claim, Keep, Polled, PushedGrant};
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
 use crate::values::entry;
@@ -96,7 +96,7 @@ async fn a_waiter_hears_of_its_grant_when_the_server_is_free_again() {
     let runtime = tokio::runtime::Handle::current();
     std::thread::spawn(move || {
         let _paused = runtime.enter();
-        now(releasing.release(&claim("ours"), 0, CAP))
+        now(releasing.release(&claim("ours"), Keep::NOT, CAP))
     });
     let (grant, since, value) = heard.recv_timeout(CAP).expect("it is told");
     assert_eq!((&*grant.key, &grant.value), ("k", &claim("next").value));
@@ -115,7 +115,7 @@ async fn each_command_that_grants_tells() {
         acquire(&*link, value);
     }
     let next = || heard.try_recv().expect("one grant").0.value;
-    assert!(now(link.cancel(&claim("ours"), 0, 0, CAP)).found);
+    assert!(now(link.cancel(&claim("ours"), Keep::NOT, 0, CAP)).found);
     assert_eq!(next(), claim("a").value);
     for value in ["b", "c", "d"] {
         for _ in 0..14 {

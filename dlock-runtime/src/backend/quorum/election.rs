@@ -181,7 +181,7 @@ impl QuorumLink {
         let (proposal, believed) = self.epochs(&command.claim.key, now);
         let mut round = Round::default();
         for (node, connection, member) in self.connected(asked) {
-            let [not_after] = member.stamps(&**connection, [command.not_after], now);
+            let not_after = member.stamp(&**connection, command.not_after, now);
             let ballot = Ballot {
                 claim: command.claim.clone(),
                 lease: command.lease,

@@ -16,7 +16,7 @@ use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link, Node};
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
 };
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
@@ -158,11 +158,11 @@ impl Link for QuorumLink {
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         within: Duration,
     ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
         BatchedAnswer::Boxed(Box::pin(async move {
-            let bounds = (keep_until, 0);
+            let bounds = (keep, 0);
             let taken_back = self
                 .take_back(claim, bounds, within, WaitsFor::Quorum)
                 .await;
@@ -181,12 +181,12 @@ impl Link for QuorumLink {
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
-            let bounds = (keep_until, not_after);
+            let bounds = (keep, not_after);
             let taken_back = self.take_back(claim, bounds, within, WaitsFor::All).await;
             let is_freed = taken_back.verdict == Verdict::Yes;
             if taken_back.is_open && !is_freed {

@@ -132,16 +132,11 @@ impl Member {
         Duration::from_micros(self.round_trip.load(Ordering::Relaxed))
     }
 
-    /// This node's stamps for bounds by the pool's clock.
-    pub(super) fn stamps<const N: usize>(
-        &self,
-        node: &dyn Node,
-        bounds: [u64; N],
-        now: Moment,
-    ) -> [u64; N] {
+    /// This node's stamp for a `not_after` by the pool's clock.
+    pub(super) fn stamp(&self, node: &dyn Node, not_after: u64, now: Moment) -> u64 {
         let offset = &mut self.known().offset;
         offset.heard(node.server_time_at(now), now);
-        bounds.map(|bound| offset.stamp(bound))
+        offset.stamp(not_after)
     }
 
     /// What was last known of it.

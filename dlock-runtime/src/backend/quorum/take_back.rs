@@ -13,7 +13,7 @@ use super::member::Member;
 use super::open::Open;
 use super::round::{Round, WaitsFor};
 use crate::backend::Node;
-use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
 use crate::policy::quorum::tally::{Tally, Verdict};
@@ -41,7 +41,7 @@ impl QuorumLink {
     pub(super) async fn take_back(
         &self,
         claim: &Claim,
-        (keep_until, not_after): (u64, u64),
+        (keep, not_after): (Keep, u64),
         within: Duration,
         waits: WaitsFor,
     ) -> TakenBack {
@@ -55,7 +55,7 @@ impl QuorumLink {
             (None, 0) => pool_time(now.plus(shared.command_timeout)),
             (None, not_after) => not_after,
         };
-        let mut round = self.ask_back(claim, (keep_until, votes_until), within, open);
+        let mut round = self.ask_back(claim, (keep, votes_until), within, open);
         let (mut tally, mut found, mut verdict, mut until) =
             (Tally::new(shared.nodes), false, None, None);
         let mut rests = Vec::new();
@@ -105,7 +105,7 @@ impl QuorumLink {
     fn ask_back<'a>(
         &self,
         claim: &'a Claim,
-        (keep_until, not_after): (u64, u64),
+        (keep, not_after): (Keep, u64),
         within: Duration,
         among: NodeSet,
     ) -> Round<'a, Cancelled> {
@@ -113,13 +113,11 @@ impl QuorumLink {
         let now = clock.now();
         let mut round = Round::default();
         for (node, connection, member) in self.connected(among) {
-            let [keep_until, not_after] =
-                member.stamps(&**connection, [keep_until, not_after], now);
+            let keep = keep.by_another(pool_time(now), connection.server_time_at(now));
+            let not_after = member.stamp(&**connection, not_after, now);
             let (connection, member) = (connection.clone(), member.clone());
             let answer = async move {
-                let answer = connection
-                    .take_back(claim, keep_until, not_after, within)
-                    .await;
+                let answer = connection.take_back(claim, keep, not_after, within).await;
                 member.took(now.until(clock.now()));
                 answer
             };

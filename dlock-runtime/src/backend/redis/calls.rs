@@ -5,12 +5,12 @@
 use std::borrow::Cow;
 use std::iter;
 
-use redis::Cmd;
+use redis::{Cmd, RedisWrite, ToRedisArgs};
 
 use super::names::Names;
 use super::native::Native;
 use super::scripts::{self, By, Script};
-use crate::policy::commands::{Acquire, Claim, Renewal};
+use crate::policy::commands::{Acquire, Claim, Keep, Renewal};
 use crate::values::ttl::{self, Ttl};
 
 /// A script about one lock, with its arguments.
@@ -38,6 +38,7 @@ impl Call<'_> {
 pub(super) enum Word<'a> {
     Text(&'a str),
     Number(u64),
+    Keep(Keep),
 }
 
 impl Word<'_> {
@@ -46,6 +47,7 @@ impl Word<'_> {
         match self {
             Word::Text(text) => text.len(),
             Word::Number(_) => 20,
+            Word::Keep(_) => 41,
         }
     }
 
@@ -53,7 +55,18 @@ impl Word<'_> {
         match self {
             Word::Text(text) => command.arg(text),
             Word::Number(number) => command.arg(number),
+            Word::Keep(keep) => command.arg(keep),
         };
+    }
+}
+
+/// One word, and no allocation where nothing is kept.
+impl ToRedisArgs for Keep {
+    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
+        match *self {
+            Self::NOT => out.write_arg(b"0"),
+            keep => out.write_arg_fmt(keep),
+        }
     }
 }
 
@@ -139,7 +152,7 @@ pub(super) fn go_on(is_shared: bool) -> Call<'static> {
     }
 }
 
-pub(super) fn release(claim: &Claim, keep_until: u64, native: Option<Native>) -> Call<'_> {
+pub(super) fn release(claim: &Claim, keep: Keep, native: Option<Native>) -> Call<'_> {
     let value = Word::Text(&claim.value);
     let script = if claim.kind().is_shared() {
         &scripts::SHARED_RELEASE
@@ -148,27 +161,27 @@ pub(super) fn release(claim: &Claim, keep_until: u64, native: Option<Native>) ->
     };
     Call {
         script,
-        arguments: vec![value, Word::Number(keep_until)],
+        arguments: vec![value, Word::Keep(keep)],
     }
 }
 
-pub(super) fn cancel(claim: &Claim, keep_until: u64, not_after: u64) -> Call<'_> {
-    let more = [keep_until, not_after].map(Word::Number);
+pub(super) fn cancel(claim: &Claim, keep: Keep, not_after: u64) -> Call<'_> {
+    let more = [Word::Keep(keep), Word::Number(not_after)];
     by_kind(claim, &scripts::CANCEL, &scripts::SHARED_CANCEL, more)
 }
 
 /// The same with the lock's key alone, for a claim that has left the queue.
-pub(super) fn cancel_key(claim: &Claim, keep_until: u64, not_after: u64) -> Call<'_> {
+pub(super) fn cancel_key(claim: &Claim, keep: Keep, not_after: u64) -> Call<'_> {
     let script: &'static Script = if claim.kind().is_shared() {
         &scripts::SHARED_CANCEL_KEY
     } else {
         &scripts::CANCEL_KEY
     };
-    let times = [0, keep_until, not_after].map(Word::Number);
+    let more = [Word::Number(0), Word::Keep(keep), Word::Number(not_after)];
     let value = iter::once(Word::Text(&claim.value));
     Call {
         script,
-        arguments: value.chain(times).collect(),
+        arguments: value.chain(more).collect(),
     }
 }
 

@@ -95,7 +95,8 @@ pub(super) static WRITE: LazyLock<Script> =
 /// What a node of a quorum is asked.
 pub(super) static NODE: LazyLock<Script> = LazyLock::new(|| {
     let fast_path = include_str!("lua/node_fast_path.lua");
-    Script::of(&[fast_path, HINTS, include_str!("lua/node.lua")])
+    let keep = include_str!("lua/keep.lua");
+    Script::of(&[fast_path, HINTS, keep, include_str!("lua/node.lua")])
 });
 /// The same about a lock of a kind with many holders.
 pub(super) static NODE_SHARED: LazyLock<Script> =
@@ -155,8 +156,11 @@ const SET: &str = include_str!("lua/set.lua");
 const ADMIT: &str = include_str!("lua/admit.lua");
 const GRANT: &str = include_str!("lua/grant.lua");
 const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
-const EXCLUSIVE_RELEASE: &str = include_str!("lua/exclusive_release.lua");
-const SHARED: &str = include_str!("lua/shared.lua");
+const EXCLUSIVE_RELEASE: &str = concat!(
+    include_str!("lua/keep.lua"),
+    include_str!("lua/exclusive_release.lua")
+);
+const SHARED: &str = concat!(include_str!("lua/keep.lua"), include_str!("lua/shared.lua"));
 const HINTS: &str = include_str!("lua/hints.lua");
 
 /// The part of `release_fast_path.lua` that a native command replaces.

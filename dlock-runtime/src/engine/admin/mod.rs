@@ -16,7 +16,7 @@ use super::core::Core;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::offers::Wanted;
-use crate::policy::commands::Claim;
+use crate::policy::commands::{Claim, Keep};
 use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
 use crate::values::report::{Fingerprint, HolderSearch, LockReport, Part, Stored};
@@ -175,7 +175,10 @@ impl Admin {
                 self.0.offers(Wanted::EvictionOfOne)?;
             }
             let within = self.0.settings().command_timeout;
-            let released = link.release(&claim, 0, within).await.map_err(to_error)?;
+            let released = link
+                .release(&claim, Keep::NOT, within)
+                .await
+                .map_err(to_error)?;
             if released.found {
                 return Ok(Eviction::Done);
             }

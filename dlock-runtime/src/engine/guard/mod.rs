@@ -24,7 +24,7 @@ use super::spec::AcquireSpec;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::observe::{ObservedClass, ObservedHold};
-use crate::policy::commands::Claim;
+use crate::policy::commands::{Claim, Keep};
 use crate::values::class::{LockSite, Site};
 use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::fence::Fence;
@@ -288,11 +288,8 @@ impl LockGuard {
     }
 
     /// The body begins: keeps the key until this server time. `false` if the lease is lost.
-    pub(crate) fn keep_until(&self, until: u64) -> bool {
-        self.hold
-            .core
-            .watchdog()
-            .keep_until(self.hold.token(), until)
+    pub(crate) fn keep(&self, keep: Keep) -> bool {
+        self.hold.core.watchdog().keep(self.hold.token(), keep)
     }
 
     /// Ends when the lease is lost, with the cause; **never** for a lease that is released in time.

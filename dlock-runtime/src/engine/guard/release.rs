@@ -10,7 +10,7 @@ use crate::backend::all;
 use crate::backend::command_error::{self, CommandError};
 use crate::observe;
 use crate::policy::client::GivenBack;
-use crate::policy::commands::GivenBack as Found;
+use crate::policy::commands::{GivenBack as Found, Keep};
 use crate::policy::tokens::ReleaseBy;
 use crate::values::error::{LockError, LostCause, Reason, UnavailableCause};
 use crate::values::moment::Moment;
@@ -120,7 +120,7 @@ impl LockGuard {
             GivenBack::ToServer(by) => by,
         };
         match by {
-            ReleaseBy::Caller { keep_until } => match self.send_release(keep_until, now).await {
+            ReleaseBy::Caller { keep } => match self.send_release(keep, now).await {
                 // Nothing can be sent from here: no runtime, or one without timers or I/O. The
                 // watchdog releases it.
                 Err(CommandError::Setup(_)) => Box::pin(self.wait_for_watchdog(now)).await,
@@ -209,7 +209,7 @@ impl LockGuard {
 
     /// Sends the release. Without a clear answer, the token has gone to the watchdog when this
     /// returns.
-    async fn send_release(&self, keep_until: u64, begun: Moment) -> Result<Found, CommandError> {
+    async fn send_release(&self, keep: Keep, begun: Moment) -> Result<Found, CommandError> {
         let mut unclear = Unclear {
             guard: self,
             settled: false,
@@ -221,7 +221,7 @@ impl LockGuard {
             .link_at(begun, cell.spec().key.as_str(), timeout)
             .await?;
         let left = now.until(begun.plus(timeout));
-        let given_back = link.release(self.hold.claim(), keep_until, left).await?;
+        let given_back = link.release(self.hold.claim(), keep, left).await?;
         // With something open at a node the lock is free, and the watchdog cleans up there.
         unclear.settled = !given_back.is_open;
         // It was sent once, so the lock was gone before; a release that is repeated may have found

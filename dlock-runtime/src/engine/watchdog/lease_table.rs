@@ -15,7 +15,7 @@ use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
 use crate::engine::lease_cell::LeaseCell;
 use crate::engine::shared::{Shared, Tokens};
 use crate::observe::{self, Observers};
-use crate::policy::commands::{Cancelled, Claim, Renewal, Renewed};
+use crate::policy::commands::{Cancelled, Claim, Keep, Renewal, Renewed};
 use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -38,7 +38,7 @@ pub(super) enum Job {
     Cancel {
         token: Token,
         claim: Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
     },
 }
@@ -104,13 +104,13 @@ impl LeaseTable {
                 Action::Cancel {
                     token,
                     claim,
-                    keep_until,
+                    keep,
                     not_after,
                 } => {
                     jobs.push(Job::Cancel {
                         token,
                         claim,
-                        keep_until,
+                        keep,
                         not_after,
                     });
                 }
@@ -168,7 +168,7 @@ pub(super) async fn carry_out(leases: Arc<LeaseTable>, job: Job) {
         Job::Cancel {
             token,
             claim,
-            keep_until,
+            keep,
             not_after,
         } => {
             let mut report = CancelReport::new(leases.clone(), token, false);
@@ -177,7 +177,7 @@ pub(super) async fn carry_out(leases: Arc<LeaseTable>, job: Job) {
                 // A server in this process has executed the acquire, if it was ever sent, so
                 // nothing can come later.
                 report.behind_acquire = link.runtime().is_none();
-                let cancelled = link.cancel(&claim, keep_until, not_after, within).await;
+                let cancelled = link.cancel(&claim, keep, not_after, within).await;
                 report.answer = cancelled.ok();
             }
         }
@@ -268,7 +268,7 @@ pub(super) fn cancel_behind(
     let mut report = CancelReport::new(leases.clone(), token, true);
     async move {
         let cancelled = link
-            .cancel(&claim, 0, not_after, leases.shared.command_timeout)
+            .cancel(&claim, Keep::NOT, not_after, leases.shared.command_timeout)
             .await;
         report.answer = cancelled.ok();
         drop(report);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use self::lease_table::LeaseTable;
 use crate::backend::{Backend, Link, WatchdogKind};
 use crate::observe::{Counts, Observers};
-use crate::policy::commands::Claim;
+use crate::policy::commands::{Claim, Keep};
 use crate::policy::tokens::Census;
 use crate::strangers::beside_others;
 use crate::values::error::LockError;
@@ -101,8 +101,8 @@ impl Watchdog {
     }
 
     /// The body begins: keeps the key until this server time; `false` if the lease is over.
-    pub(crate) fn keep_until(&self, token: Token, until: u64) -> bool {
-        self.shared().lock().tokens.keep(token, until)
+    pub(crate) fn keep(&self, token: Token, keep: Keep) -> bool {
+        self.shared().lock().tokens.keep(token, keep)
     }
 
     /// When a `cancel` that follows an acquire on this link is reported at the latest; `None` if

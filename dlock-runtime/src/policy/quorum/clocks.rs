@@ -39,7 +39,8 @@ pub(crate) fn pool_time(now: Moment) -> u64 {
 /// By how much one node's clock is ahead of the pool's, in µs, at most.
 ///
 /// The largest value of the last one to two windows: a node whose clock was set back keeps its old
-/// stamps until then.
+/// stamps until then. So it is for times after which nothing may be created, and not for those until
+/// which something is to be kept (`Keep::by_another`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Offset {
     window: Duration,

@@ -3,7 +3,7 @@
 //! For exclusive locks only. Invariant: an answer `Not` leaves none of them ours.
 
 use super::{Publish, Server};
-use crate::policy::commands::{Acquire, AcquiredAll};
+use crate::policy::commands::{Acquire, AcquiredAll, Keep};
 
 impl Server {
     /// Takes all locks if each is free and has no waiters, else none. Never queues.
@@ -27,7 +27,7 @@ impl Server {
             let is_free = self.locks.is_free(&claim.key, time);
             if !is_free || !self.queues.is_empty(&claim.key, time) {
                 for claim in ours {
-                    self.release(claim, 0, time, publish);
+                    self.release(claim, Keep::NOT, time, publish);
                 }
                 let busy = self.in_the_way(&claim.key, time);
                 return AcquiredAll::Not { at, busy };

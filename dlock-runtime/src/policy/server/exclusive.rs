@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use super::locks::{Held, Lock};
 use super::{Publish, Server, micros};
-use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left, Polled, Renewal, Renewed};
+use crate::policy::commands::{
+    Acquire, Acquired, Busy, Claim, Keep, Left, Polled, Renewal, Renewed,
+};
 use crate::values::entry;
 
 impl Server {
@@ -37,7 +39,7 @@ impl Server {
         if !claim.queues
             && let Some(set) = self.locks.set(&claim.key, time)
         {
-            let there = set.meta.to_string();
+            let there = set.to_string();
             return Acquired::WrongKind {
                 time,
                 there,
@@ -82,11 +84,11 @@ impl Server {
     pub(super) fn release_exclusive(
         &mut self,
         claim: &Claim,
-        keep_until: u64,
+        keep: Keep,
         time: u64,
         publish: &mut dyn Publish,
     ) -> bool {
-        let found = self.give_back(claim, keep_until, time);
+        let found = self.give_back(claim, keep, time);
         self.grant_unless_taken(&claim.key, time, publish);
         found
     }
@@ -102,16 +104,16 @@ impl Server {
         }
     }
 
-    pub(super) fn give_back(&mut self, claim: &Claim, keep_until: u64, time: u64) -> bool {
+    pub(super) fn give_back(&mut self, claim: &Claim, keep: Keep, time: u64) -> bool {
         let Some(held) = self.locks.held(&claim.key, time) else {
             return false;
         };
         if held.value != claim.value {
             return false;
         }
-        if keep_until > time {
+        if let Some(left) = keep.left(time) {
             // In whole milliseconds, rounded up, as the server keeps them.
-            held.expires = Some(time + (keep_until - time).div_ceil(1000) * 1000);
+            held.expires = Some(time + left.div_ceil(1000) * 1000);
             held.value = entry::retired(&claim.value).into();
         } else {
             self.locks.remove(&claim.key);

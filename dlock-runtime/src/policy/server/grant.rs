@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::locks::Lock;
 use super::{Publish, Reached, Server};
-use crate::policy::commands::PushedGrant;
+use crate::policy::commands::{Keep, PushedGrant};
 use crate::values::entry::{self, Entry};
 
 impl Server {
@@ -34,7 +34,7 @@ impl Server {
     pub(super) fn grant_next(&mut self, key: &Arc<str>, time: u64, publish: &mut dyn Publish) {
         self.queues.drop_lapsed(key, time);
         while let Some(head) = self.queues.first(key, time) {
-            if !head.is_alive(time) {
+            if !self.queues.is_alive(key, &head, time) {
                 self.queues.leave(key, &head.entry, time);
                 continue;
             }
@@ -84,7 +84,7 @@ impl Server {
     fn take_back(&mut self, key: &Arc<str>, value: &str, time: u64) {
         match self.locks.set(key, time) {
             Some(set) => {
-                set.give_back(value, None);
+                set.give_back(value, Keep::NOT, time);
                 self.locks.tidy(key, time);
             }
             None => self.locks.remove(key),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Server;
 use super::locks::{Held, Lock};
 use super::set::Meta;
+use crate::policy::commands::Keep;
 use crate::values::entry;
 
 impl Server {
@@ -98,7 +99,7 @@ impl Server {
     /// Removes the entry of a holder that still counts on it.
     pub(crate) fn drop_entry(&mut self, key: &str, entry: &str, time: u64) {
         if let Some(set) = self.locks.set(key, time) {
-            set.give_back(entry, None);
+            set.give_back(entry, Keep::NOT, time);
         }
         self.locks.tidy(key, time);
     }
@@ -156,12 +157,12 @@ impl Server {
     pub(crate) fn stored_meta(&self, key: &str) -> Option<String> {
         match self.locks.stored(key)? {
             Lock::One(_) => None,
-            Lock::Many(set) => Some(set.meta.to_string()),
+            Lock::Many(set) => Some(set.to_string()),
         }
     }
 
     /// The meta of the set at a key: what all its holders have in common.
     pub(crate) fn meta(&mut self, key: &str, time: u64) -> Option<String> {
-        self.locks.set(key, time).map(|set| set.meta.to_string())
+        self.locks.set(key, time).map(|set| set.to_string())
     }
 }

@@ -44,7 +44,7 @@ impl Server {
                     members: read
                         .map(|(it, ends)| (it.as_bytes().to_vec(), *ends))
                         .collect(),
-                    last: set.meta.to_string().into_bytes(),
+                    last: set.to_string().into_bytes(),
                     count: all.len(),
                     left: Some(locks::left(last_end, time)),
                 })

@@ -31,7 +31,7 @@ use self::locks::{Lock, Locks};
 use self::queues::Queues;
 use self::voting::Hints;
 use super::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Left, Polled, PushedGrant, Renewal,
+    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Keep, Left, Polled, PushedGrant, Renewal,
     Renewed,
 };
 use super::queue;
@@ -120,21 +120,21 @@ impl Server {
         }
     }
 
-    /// Gives the lock back; before `keep_until`, the entry stays without an owner instead.
+    /// Gives the lock back; if it is to be kept, the entry stays without an owner instead.
     pub(crate) fn release(
         &mut self,
         claim: &Claim,
-        keep_until: u64,
+        keep: Keep,
         time: u64,
         publish: &mut dyn Publish,
     ) -> GivenBack {
         match shared(claim) {
             None => GivenBack {
-                found: self.release_exclusive(claim, keep_until, time, publish),
+                found: self.release_exclusive(claim, keep, time, publish),
                 rest: 0,
                 is_open: false,
             },
-            Some(entry) => self.release_shared(claim, &entry, keep_until, time, publish),
+            Some(entry) => self.release_shared(claim, &entry, keep, time, publish),
         }
     }
 
@@ -143,13 +143,13 @@ impl Server {
     pub(crate) fn cancel(
         &mut self,
         claim: &Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         time: u64,
         publish: &mut dyn Publish,
     ) -> Cancelled {
         let waited = self.queues.leave(&claim.key, claim.queue_entry(), time);
-        let given_back = self.release(claim, keep_until, time, publish);
+        let given_back = self.release(claim, keep, time, publish);
         let found = waited || given_back.found;
         Cancelled {
             time,

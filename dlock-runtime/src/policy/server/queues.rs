@@ -107,6 +107,21 @@ impl Queues {
         queue.expires = time + micros(QUEUE_TTL);
     }
 
+    /// Whether the head counts as alive. A sign of life from the future is none: the clock was set back,
+    /// and from now on each such entry counts as alive for no longer than any other.
+    pub(super) fn is_alive(&mut self, key: &str, head: &Waiting, time: u64) -> bool {
+        let latest = time + micros(HEARTBEAT);
+        if head.alive_until > latest
+            && let Some(queue) = self.live(key, time)
+        {
+            for waiting in &mut queue.entries {
+                waiting.alive_until = waiting.alive_until.min(latest);
+            }
+            queue.expires = time + micros(QUEUE_TTL);
+        }
+        head.is_alive(time)
+    }
+
     /// Removes an entry; whether it was there.
     pub(super) fn leave(&mut self, key: &str, entry: &str, time: u64) -> bool {
         let found = self.has(key, entry, time);

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::micros;
+use crate::policy::commands::Keep;
 use crate::values::entry::{self, Entry, Letter, META};
 
 /// How many members are searched for a living holder to name; entries that `min_hold` keeps may come
@@ -17,6 +19,8 @@ const NAMED_AMONG: u32 = 16;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Set {
     pub(super) meta: Meta,
+    /// The most ms that an entry was given beyond its own lease: it was extended, or is kept.
+    noted: Option<u64>,
     holders: BTreeMap<Arc<str>, Holder>,
 }
 
@@ -52,6 +56,7 @@ impl Set {
         };
         Self {
             meta,
+            noted: None,
             holders: BTreeMap::new(),
         }
     }
@@ -72,7 +77,8 @@ impl Set {
     }
 
     /// Adds an entry or prolongs it; never shortens.
-    pub(super) fn put(&mut self, value: Arc<str>, take: u32, until: u64) {
+    pub(super) fn put(&mut self, value: Arc<str>, take: u32, until: u64, time: u64) {
+        self.note_lease(&value, until, time);
         let holder = Holder {
             expires: until,
             take,
@@ -94,42 +100,67 @@ impl Set {
         self.holders.get(&held_as).map(|it| it.expires)
     }
 
-    pub(super) fn renew(&mut self, value: &str, until: u64) -> bool {
-        let Some(holder) = self.held_as(value).and_then(|it| self.holders.get_mut(&it)) else {
+    pub(super) fn renew(&mut self, value: &str, until: u64, time: u64) -> bool {
+        let Some(held_as) = self.held_as(value) else {
             return false;
         };
-        holder.expires = holder.expires.max(until);
+        self.note_lease(&held_as, until, time);
+        if let Some(holder) = self.holders.get_mut(&held_as) {
+            holder.expires = holder.expires.max(until);
+        }
         true
     }
 
-    /// Removes a claim's entry; whether it was there. Until `keep`, the entry stays without an
-    /// owner.
-    pub(super) fn give_back(&mut self, value: &str, keep: Option<u64>) -> bool {
+    /// Removes a claim's entry; whether it was there. If it is to be kept, it stays without an owner.
+    pub(super) fn give_back(&mut self, value: &str, keep: Keep, time: u64) -> bool {
         let Some(held_as) = self.held_as(value) else {
             return false;
         };
         let gone = self.holders.remove(&held_as);
-        if let (Some(until), Some(Holder { take, .. })) = (keep, gone) {
-            self.put(entry::retired(&held_as).into(), take, until);
+        if let (Some(left), Some(Holder { take, .. })) = (keep.left(time), gone) {
+            let kept: Arc<str> = entry::retired(&held_as).into();
+            self.note_lease(&kept, time + keep.at_most * 1000, time);
+            self.put(kept, take, time + left, time);
         }
         true
     }
 
     /// Turns a writer into a reader. Returns whether the claim is a reader now.
-    pub(super) fn downgrade(&mut self, value: &str, until: u64) -> bool {
+    pub(super) fn downgrade(&mut self, value: &str, until: u64, time: u64) -> bool {
         let Some(reader) = entry::reader_form(value) else {
             return false;
         };
         if let Some(Holder { expires, take }) = self.holders.remove(value) {
-            self.put(reader.as_str().into(), take, until.max(expires));
+            self.put(reader.as_str().into(), take, until.max(expires), time);
         }
         self.holders.contains_key(&*reader)
     }
 
-    /// Drops lapsed holders; whether any holder is left.
+    /// Drops lapsed holders; whether any holder is left. If the first one ends later than it can, the
+    /// clock was set back, and no entry stays for as long as the step.
     pub(super) fn drop_lapsed(&mut self, time: u64) -> bool {
+        let first = self.holders.iter().min_by_key(order);
+        if first.is_some_and(|(it, holder)| holder.expires > self.latest_end(it, time)) {
+            let each = self.holders.iter();
+            let latest: Vec<_> = each.map(|(it, _)| self.latest_end(it, time)).collect();
+            for (holder, latest) in self.holders.values_mut().zip(latest) {
+                holder.expires = holder.expires.min(latest);
+            }
+        }
         self.holders.retain(|_, holder| holder.expires > time);
         !self.holders.is_empty()
+    }
+
+    /// The latest time at which an entry can end, unless the clock was set back since.
+    fn latest_end(&self, entry: &str, time: u64) -> u64 {
+        let own = entry::read(entry).map_or(0, |it| micros(it.lease));
+        time + own.max(self.noted.unwrap_or(0) * 1000)
+    }
+
+    fn note_lease(&mut self, entry: &str, until: u64, time: u64) {
+        if until > self.latest_end(entry, time) {
+            self.noted = Some((until - time).div_ceil(1000));
+        }
     }
 
     /// How many hold the lock, without entries that are kept without an owner.
@@ -233,7 +264,15 @@ impl Meta {
     }
 }
 
-/// As the member of the scripts' set.
+/// The meta member of the scripts' set.
+impl fmt::Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.meta.fmt(f)?;
+        self.noted.map_or(Ok(()), |ms| write!(f, "||{ms}"))
+    }
+}
+
+/// The same, as long as no entry was given more than its own lease.
 impl fmt::Display for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -11,7 +11,7 @@ use super::locks::{self, Lock};
 use super::set::Set;
 use super::{Publish, Server, micros};
 use crate::policy::commands::{
-    Acquire, Acquired, Busy, Claim, GivenBack, Left, Polled, Renewal, Renewed,
+    Acquire, Acquired, Busy, Claim, GivenBack, Keep, Left, Polled, Renewal, Renewed,
 };
 use crate::values::entry::{self, Entry, Letter};
 use crate::values::ttl::Ttl;
@@ -89,11 +89,11 @@ impl Server {
         &mut self,
         claim: &Claim,
         entry: &Entry<'_>,
-        keep_until: u64,
+        keep: Keep,
         time: u64,
         publish: &mut dyn Publish,
     ) -> GivenBack {
-        let given_back = self.give_back_shared(claim, entry, keep_until, time);
+        let given_back = self.give_back_shared(claim, entry, keep, time);
         self.grant_next(&claim.key, time, publish);
         given_back
     }
@@ -102,13 +102,12 @@ impl Server {
         &mut self,
         claim: &Claim,
         entry: &Entry<'_>,
-        keep_until: u64,
+        keep: Keep,
         time: u64,
     ) -> GivenBack {
         let mut given_back = GivenBack::default();
         if let Some(set) = self.locks.set(&claim.key, time) {
-            let keep = (keep_until > time).then_some(keep_until);
-            given_back.found = set.give_back(&claim.value, keep);
+            given_back.found = set.give_back(&claim.value, keep, time);
             if given_back.found && entry.letter == Letter::Owner {
                 given_back.rest = set.count();
             }
@@ -120,7 +119,7 @@ impl Server {
     pub(super) fn renew_shared(&mut self, item: &Renewal, time: u64) -> Renewed {
         let until = time + item.ttl.as_millis() * 1000;
         let set = self.locks.set(&item.claim.key, time);
-        if set.is_some_and(|set| set.renew(&item.claim.value, until)) {
+        if set.is_some_and(|set| set.renew(&item.claim.value, until, time)) {
             Renewed::Yes
         } else {
             Renewed::NotOurs
@@ -138,7 +137,7 @@ impl Server {
     ) -> bool {
         let until = time + ttl.as_millis() * 1000;
         let set = self.locks.set(&claim.key, time);
-        let reads = set.is_some_and(|set| set.downgrade(&claim.value, until));
+        let reads = set.is_some_and(|set| set.downgrade(&claim.value, until, time));
         self.grant_next(&claim.key, time, publish);
         if reads {
             self.hint(&claim.key, time, publish);
@@ -158,11 +157,11 @@ impl Server {
     ) -> u64 {
         let until = time.saturating_add(micros(lease));
         if let Some(set) = self.locks.set(key, time) {
-            set.put(value.clone(), entry.take, until);
+            set.put(value.clone(), entry.take, until, time);
             return set.meta.epoch().unwrap_or(epoch);
         }
         let mut set = Set::new(entry, epoch);
-        set.put(value.clone(), entry.take, until);
+        set.put(value.clone(), entry.take, until, time);
         self.locks.insert(key, Lock::Many(set));
         epoch
     }
@@ -210,7 +209,7 @@ impl Server {
             }
             Lock::Many(set) => {
                 let is_other = !set.meta.is_kind_of(entry);
-                is_other.then(|| set.meta.to_string())
+                is_other.then(|| set.to_string())
             }
         }
     }

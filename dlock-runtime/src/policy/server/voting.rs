@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Publish, Reached, Server, locks, micros, shared};
-use crate::policy::commands::{Cancelled, Claim, GivenBack, Left};
+use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep, Left};
 use crate::policy::quorum::commands::{
     Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Outvoted, Vote, WRITER_COMES, WRITER_WAITS,
 };
@@ -72,13 +72,16 @@ impl Hints {
         wanting.writers.insert((until, address.clone()));
     }
 
-    /// Until when the last writer counts as waiting, if one does. None counts for longer than
-    /// [`WRITER_WAITS`]; twice that, since the clock may have been set back a little.
+    /// Until when the last writer counts as waiting, if one does. If the clock was set back since it
+    /// asked, that counts as asked now.
     fn a_writer_waits_until(&mut self, key: &str, time: u64) -> Option<u64> {
         let wanting = self.live(key, time)?;
-        let most = time + 2 * micros(WRITER_WAITS);
-        let mut latest_first = wanting.writers.iter().rev();
-        let (until, _) = latest_first.find(|(until, _)| *until <= most)?;
+        let latest = time + micros(WRITER_WAITS);
+        if wanting.writers.last()?.0 > latest {
+            let writers = std::mem::take(&mut wanting.writers).into_iter();
+            wanting.writers = writers.map(|(until, it)| (until.min(latest), it)).collect();
+        }
+        let (until, _) = wanting.writers.last()?;
         (*until > time).then_some(*until)
     }
 
@@ -252,7 +255,7 @@ impl Server {
             return self.other_than(&entry, &claim.key, time);
         }
         let set = self.locks.set(&claim.key, time)?;
-        Some(set.meta.to_string())
+        Some(set.to_string())
     }
 
     /// The epoch that all entries of an owner share.
@@ -274,21 +277,21 @@ impl Server {
         Adopted::Yes
     }
 
-    /// Takes the vote back: the lock is released, or was not won. Before `keep_until` what stood
+    /// Takes the vote back: the lock is released, or was not won. If it is to be kept, what stood
     /// there stays without an owner. Conclusive: nothing of the claim is here, nor can appear later.
     pub(crate) fn take_back_vote(
         &mut self,
         claim: &Claim,
-        (keep_until, not_after): (u64, u64),
+        (keep, not_after): (Keep, u64),
         time: u64,
         publish: &mut dyn Publish,
     ) -> Cancelled {
         let GivenBack { found, rest, .. } = match shared(claim) {
             None => GivenBack {
-                found: self.give_back(claim, keep_until, time),
+                found: self.give_back(claim, keep, time),
                 ..GivenBack::default()
             },
-            Some(entry) => self.give_back_shared(claim, &entry, keep_until, time),
+            Some(entry) => self.give_back_shared(claim, &entry, keep, time),
         };
         if found && self.locks.is_free(&claim.key, time) {
             self.hint(&claim.key, time, publish);

@@ -4,14 +4,16 @@ use super::token_wait::{
     Table, cancel, claim, holding, in_every_state, lease, state, token, waiting,
 };
 use super::{at, ms, terms, ttl};
-use crate::policy::commands::{Renewal, Renewed};
+use crate::policy::commands::{Keep, Renewal, Renewed};
 use crate::policy::lease::Lease;
 use crate::policy::tokens::{Action, ReleaseBy};
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
 use crate::values::ttl::Margin;
 
-const KEEP: u64 = 77_000_000;
+fn for_a_while() -> Keep {
+    Keep::from(0, ms(77_000))
+}
 
 fn lost(cause: LostCause) -> Action<u64> {
     Action::Lost {
@@ -24,21 +26,23 @@ fn lost(cause: LostCause) -> Action<u64> {
 #[test]
 fn a_key_is_kept_by_its_holder_only() {
     for (state, mut table) in in_every_state() {
-        assert_eq!(table.keep(token(), KEEP), state == 'h', "{state}");
+        assert_eq!(table.keep(token(), for_a_while()), state == 'h', "{state}");
         if state == 'h' {
-            let by = ReleaseBy::Caller { keep_until: KEEP };
+            let by = ReleaseBy::Caller {
+                keep: for_a_while(),
+            };
             assert_eq!(table.release(token(), at(10)), by);
-            assert!(!table.keep(token(), 1), "it is over");
+            assert!(!table.keep(token(), Keep::NOT), "it is over");
         }
         table.hand_over(token(), at(20));
         let kept = table
             .due(at(20))
             .into_iter()
             .find_map(|action| match action {
-                Action::Cancel { keep_until, .. } => Some(keep_until),
+                Action::Cancel { keep, .. } => Some(keep),
                 _ => None,
             });
-        let expected = [('h', KEEP), ('r', 0), ('c', 0)];
+        let expected = [('h', for_a_while()), ('r', Keep::NOT), ('c', Keep::NOT)];
         let expected = expected.iter().find(|it| it.0 == state);
         assert_eq!(kept, expected.map(|it| it.1), "{state}");
     }
@@ -72,12 +76,12 @@ fn a_key_that_is_kept_stays_so_in_every_clean_up() {
     ];
     for (name, end) in ends {
         let mut table = holding(Bounds::default());
-        assert!(table.keep(token(), KEEP), "{name}");
+        assert!(table.keep(token(), for_a_while()), "{name}");
         end(&mut table);
         let mut now = at(889);
         for _ in 0..3 {
             let again = table.due_of(token(), now);
-            assert_eq!(again, Some(cancel(KEEP)), "{name}");
+            assert_eq!(again, Some(cancel(for_a_while())), "{name}");
             table.cancel_failed(token(), now);
             now = table.next_check();
         }

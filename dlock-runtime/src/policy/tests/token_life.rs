@@ -1,7 +1,7 @@
 //! The token table, one path at a time.
 
 use super::{at, ms, terms, ttl};
-use crate::policy::commands::{Cancelled, Claim, GivenBack, Renewed};
+use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
 use crate::policy::lease::Lease;
 use crate::policy::tokens::{Action, Census, ReleaseBy, Tokens};
 use crate::values::error::LostCause;
@@ -157,7 +157,7 @@ fn a_release_is_the_callers_when_nothing_is_under_way() {
     let mut table = holding();
     assert_eq!(
         table.release(token(1), at(10)),
-        ReleaseBy::Caller { keep_until: 0 }
+        ReleaseBy::Caller { keep: Keep::NOT }
     );
     assert_eq!(table.next_check(), Moment::NEVER, "not renewed any more");
     assert_eq!(table.release(token(1), at(10)), ReleaseBy::Nobody);

@@ -1,7 +1,7 @@
 //! The token table and the queue: waiting for a turn, giving up, strays.
 
 use super::{at, ms, terms, ttl};
-use crate::policy::commands::{Cancelled, Claim, GivenBack};
+use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep};
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::tokens::{Action, Census, Tokens};
 use crate::values::bounds::Bounds;
@@ -60,11 +60,11 @@ fn cleaning_up() -> Table {
 }
 
 /// A cancel of a token whose acquire was answered.
-pub(super) fn cancel(keep_until: u64) -> Action<u64> {
+pub(super) fn cancel(keep: Keep) -> Action<u64> {
     Action::Cancel {
         token: token(),
         claim: claim(),
-        keep_until,
+        keep,
         not_after: 0,
     }
 }
@@ -128,7 +128,7 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
     for mut table in [acquiring(), waiting()] {
         table.give_up(token(), at(3000), at(10));
         assert_eq!((state(&table), table.next_check()), ('c', at(10)));
-        assert_eq!(table.due(at(10)), [cancel(0)]);
+        assert_eq!(table.due(at(10)), [cancel(Keep::NOT)]);
         assert!(!table.granted(token(), lease(), 5), "no push revives it");
         let answer = Cancelled {
             time: 0,
@@ -153,7 +153,7 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
 #[test]
 fn a_giving_up_ends_when_nothing_can_be_left() {
     let mut table = cleaning_up();
-    assert_eq!(table.due(at(10)), [cancel(0)]); // and it is never answered
+    assert_eq!(table.due(at(10)), [cancel(Keep::NOT)]); // and it is never answered
     assert_eq!(table.next_check(), at(3000));
     let done = Action::CleanedUp {
         holder: None,
@@ -183,7 +183,7 @@ fn a_grant_that_nobody_knows_of_is_cleaned_up() {
         table.stray(token(), claim(), at(3000), at(20));
         if before == '-' {
             assert_eq!((state(&table), table.next_check()), ('c', at(20)));
-            assert_eq!(table.due(at(20)), [cancel(0)]);
+            assert_eq!(table.due(at(20)), [cancel(Keep::NOT)]);
             assert_eq!(table.next_check(), at(3000));
         } else {
             assert_eq!(state(&table), before, "it is known");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::policy::commands::{Claim, GivenBack, Renewal};
+use crate::policy::commands::{Claim, GivenBack, Keep, Renewal};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -22,7 +22,7 @@ pub(crate) enum Action<H> {
     Cancel {
         token: Token,
         claim: Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
     },
     /// Tell the holder, and the tasks that wait for the loss.
@@ -50,8 +50,8 @@ pub(crate) enum Action<H> {
 /// Who sends a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseBy {
-    /// The caller sends it and reports; before this server time (0: none) the key stays.
-    Caller { keep_until: u64 },
+    /// The caller sends it and reports.
+    Caller { keep: Keep },
     /// A renewal is under way; the host sends the release after it, and tells the holder.
     Host,
     /// Nothing is left to release.

@@ -73,14 +73,14 @@ impl<H: Clone> Tokens<H> {
                 if let Some(report) = it.waits_until(now) {
                     report
                 } else {
-                    let (claim, keep_until) = (entry.claim.clone(), entry.keep_until);
+                    let (claim, keep) = (entry.claim.clone(), entry.keep);
                     let (not_after, give_up) = (it.not_after, it.give_up);
                     it.expect_report(give_up);
                     self.entries.check_at(token, give_up);
                     return Some(Action::Cancel {
                         token,
                         claim,
-                        keep_until,
+                        keep,
                         not_after,
                     });
                 }

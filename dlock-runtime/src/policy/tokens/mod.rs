@@ -32,7 +32,7 @@ mod timeline;
 use self::clean_up::CleanUp;
 use self::entries::{Entries, Entry, State};
 use self::moves::End;
-use super::commands::{Cancelled, Claim, GivenBack, Renewed};
+use super::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
 use super::lease::Lease;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -105,7 +105,7 @@ impl<H: Clone> Tokens<H> {
     /// waits to be taken again. `false`: the lease is lost, or not as it was granted.
     pub(crate) fn hand_on(&mut self, token: Token, now: Moment) -> bool {
         let handed_on = self.entries.change(token, |entry| {
-            let may_be = matches!(&entry.state, State::Holding { lease, .. } if entry.keep_until == 0 && lease.is_as_granted(now));
+            let may_be = matches!(&entry.state, State::Holding { lease, .. } if entry.keep == Keep::NOT && lease.is_as_granted(now));
             if may_be {
                 entry.enter(Moment::NEVER, State::Waiting);
             }
@@ -147,12 +147,12 @@ impl<H: Clone> Tokens<H> {
         }
     }
 
-    /// The body begins: from here on the key stays until this server time, whatever ends the hold.
-    /// `false`: the lock is no longer held.
-    pub(crate) fn keep(&mut self, token: Token, until: u64) -> bool {
+    /// The body begins: from here on the key is kept, whatever ends the hold. `false`: the lock is no
+    /// longer held.
+    pub(crate) fn keep(&mut self, token: Token, keep: Keep) -> bool {
         match self.entries.get_mut(token) {
             Some(entry) if matches!(entry.state, State::Holding { .. }) => {
-                entry.keep_until = until;
+                entry.keep = keep;
                 true
             }
             _ => false,
@@ -166,9 +166,7 @@ impl<H: Clone> Tokens<H> {
                 State::Holding { lease, holder } if !lease.is_renewing() => {
                     let longest = lease.longest();
                     entry.enter(Moment::NEVER, State::Releasing { longest, holder });
-                    ReleaseBy::Caller {
-                        keep_until: entry.keep_until,
-                    }
+                    ReleaseBy::Caller { keep: entry.keep }
                 }
                 kept => {
                     let is_held = matches!(kept, State::Holding { .. });

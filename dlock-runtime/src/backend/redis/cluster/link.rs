@@ -13,7 +13,7 @@ use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
 };
 use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
@@ -110,22 +110,22 @@ impl Link for ClusterLink {
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         within: Duration,
     ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
         BatchedAnswer::Boxed(at_its_node!(self, &claim.key, within, |node| node
-            .release(claim, keep_until, within)))
+            .release(claim, keep, within)))
     }
 
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         at_its_node!(self, &claim.key, within, |node| async {
-            let cancelled = node.cancel(claim, keep_until, not_after, within).await?;
+            let cancelled = node.cancel(claim, keep, not_after, within).await?;
             if !(cancelled.found || cancelled.conclusive || Arc::ptr_eq(node, &self.node)) {
                 // At another node than its acquire, which it may have overtaken.
                 let why = Reason::new("the acquire may arrive yet");

@@ -62,8 +62,8 @@ impl<'a> Batchable<'a> for Release<'a> {
     type Answer = GivenBack;
 
     fn command(self) -> Command<'a> {
-        let Self { claim, keep_until } = self;
-        Command::Release { claim, keep_until }
+        let Self { claim, keep } = self;
+        Command::Release { claim, keep }
     }
 
     fn read(self, link: &RedisLink, answered: Answered) -> Result<GivenBack, CommandError> {
@@ -72,7 +72,7 @@ impl<'a> Batchable<'a> for Release<'a> {
     }
 
     fn by_key(self, link: &'a RedisLink, until: Instant) -> Answer<'a, GivenBack> {
-        Box::pin(link.release_by_key(self.claim, self.keep_until, until))
+        Box::pin(link.release_by_key(self.claim, self.keep, until))
     }
 }
 

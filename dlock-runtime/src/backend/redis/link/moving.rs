@@ -25,7 +25,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::{self, Call};
 use crate::backend::redis::errors;
 use crate::backend::redis::reply::{self, unexpected};
-use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, GivenBack, Polled};
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled};
 use crate::values::config::Host;
 use crate::values::error::Reason;
 use crate::values::ttl::Ttl;
@@ -154,7 +154,7 @@ impl RedisLink {
             Ok(epoch) => epoch,
             // No retry ends it, and nothing must be left of what was taken.
             Err(refused @ CommandError::Refused(..)) => {
-                let back = self.release_by_key(claim, 0, until).await;
+                let back = self.release_by_key(claim, Keep::NOT, until).await;
                 return Err(if back.is_ok() {
                     refused
                 } else {
@@ -247,11 +247,11 @@ impl RedisLink {
     pub(in crate::backend::redis) async fn cancel_by_key(
         &self,
         claim: &Claim,
-        (keep_until, not_after): (u64, u64),
+        (keep, not_after): (Keep, u64),
         until: Instant,
     ) -> Result<Cancelled, CommandError> {
         let was_queued = claim.queues && self.leave_by_key(claim, until).await?;
-        let cancel = calls::cancel_key(claim, keep_until, not_after);
+        let cancel = calls::cancel_key(claim, keep, not_after);
         let answer = self.by_key(&claim.key, cancel, until).await?;
         let cancelled = reply::cancelled(&answer)?.answer;
         if !(cancelled.found || cancelled.conclusive || was_queued) {
@@ -271,10 +271,10 @@ impl RedisLink {
     pub(in crate::backend::redis) async fn release_by_key(
         &self,
         claim: &Claim,
-        keep_until: u64,
+        keep: Keep,
         until: Instant,
     ) -> Result<GivenBack, CommandError> {
-        let release = calls::cancel_key(claim, keep_until, 0);
+        let release = calls::cancel_key(claim, keep, 0);
         let answer = self.by_key(&claim.key, release, until).await?;
         let Cancelled { found, rest, .. } = reply::cancelled(&answer)?.answer;
         Ok(GivenBack {

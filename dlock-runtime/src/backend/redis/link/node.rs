@@ -20,7 +20,7 @@ use crate::backend::redis::reply::{self, OfNode};
 use crate::backend::redis::scripts::{self, By};
 use crate::backend::{Answer, Node};
 use crate::policy::clock_watch::ClockAnswer;
-use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
@@ -84,16 +84,16 @@ impl Node for RedisLink {
     fn take_back<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
             let answer = if claim.kind().is_shared() {
-                let words = vec![keep_until.to_string()];
+                let words = vec![keep.to_string()];
                 self.ask_shared("b", claim, words, within).await?
             } else {
-                let command = Command::TakeBack { claim, keep_until };
+                let command = Command::TakeBack { claim, keep };
                 self.ask_node(command, within).await?
             };
             answer.taken_back(not_after)

@@ -19,7 +19,7 @@ use crate::backend::redis::reply::{self, Done, Holders};
 use crate::backend::redis::scripts::{self, By};
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
 };
 use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
@@ -122,28 +122,28 @@ impl Link for RedisLink {
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         within: Duration,
     ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
         if claim.kind().is_shared() {
-            return BatchedAnswer::Boxed(Box::pin(self.release_shared(claim, keep_until, within)));
+            return BatchedAnswer::Boxed(Box::pin(self.release_shared(claim, keep, within)));
         }
-        BatchedAnswer::new(self, Release { claim, keep_until }, within)
+        BatchedAnswer::new(self, Release { claim, keep }, within)
     }
 
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
             let until = Instant::now() + within;
-            let call = || calls::cancel(claim, keep_until, not_after);
+            let call = || calls::cancel(claim, keep, not_after);
             let (reply, sent) = match self.repeated(&claim.key, call, within).await {
                 Err(CommandError::Moving(_)) => {
-                    let times = (keep_until, not_after);
+                    let times = (keep, not_after);
                     return Box::pin(self.cancel_by_key(claim, times, until)).await;
                 }
                 reply => reply?,
@@ -316,15 +316,13 @@ impl RedisLink {
     async fn release_shared(
         &self,
         claim: &Claim,
-        keep_until: u64,
+        keep: Keep,
         within: Duration,
     ) -> Result<GivenBack, CommandError> {
         let until = Instant::now() + within;
-        let call = || calls::release(claim, keep_until, None);
+        let call = || calls::release(claim, keep, None);
         match self.repeated(&claim.key, call, within).await {
-            Err(CommandError::Moving(_)) => {
-                Box::pin(self.release_by_key(claim, keep_until, until)).await
-            }
+            Err(CommandError::Moving(_)) => Box::pin(self.release_by_key(claim, keep, until)).await,
             reply => Ok(self.clear_queue(claim, reply::given_back(&reply?.0)?)),
         }
     }

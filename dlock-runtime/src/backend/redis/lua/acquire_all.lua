@@ -44,7 +44,7 @@ for i = 1, number do
     ours[#ours + 1] = {lock, queue, heartbeats, value}
   elseif taken then
     for _, it in ipairs(ours) do
-      release(it[1], counter, it[2], it[3], it[4], 0, T)
+      release(it[1], counter, it[2], it[3], it[4], '0', T)
     end
     local pttl, named = -1, '' -- of another type
     if there ~= ONE or held then

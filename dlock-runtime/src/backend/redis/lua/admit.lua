@@ -34,7 +34,7 @@ local function epoch_for(lock, there, e, epoch)
     return of_hold or epoch, there
   end
   -- ZADD first: without it a set would have no meta.
-  local with_epoch = e.meta .. string.format('|%.0f', epoch)
+  local with_epoch = e.meta .. string.format('|%.0f', epoch) .. (string.match(there, '||%d+$') or '')
   redis.call('ZADD', lock, 'inf', with_epoch)
   redis.call('ZREM', lock, there)
   return epoch, with_epoch
@@ -67,6 +67,7 @@ local function put(lock, there, e, lease, epoch, T)
     there = new_meta
   end
   add(lock, e.value, e.take, T + lease * 1000, new_meta)
+  there = note_lease(lock, there, e.value, lease, T)
   epoch, there = epoch_for(lock, there, e, epoch)
   return settle(lock, there, T), epoch
 end

@@ -5,7 +5,7 @@
 --       of the heartbeats is derived from the queue's, because few calls touch it: the names differ
 --       in one letter, at the position where the counter's name has the f of 'fence'.
 -- ARGV  1 the number of release runs, 2 of acquire runs; a run is consecutive items with the same
---       parameters. For each release run: item count, keep_until; for each acquire run: item count,
+--       parameters. For each release run: item count, as 2 of release; for each acquire run: item count,
 --       lease ms, not_after µs, ttl ms for a key without one, '1' if it may queue, as for acquire;
 --       then the value of each item, and the fleet's secret (see queue.lua)
 -- reply T (0: no item needed the time), then for each item: the epoch, if it was granted at T;
@@ -16,7 +16,7 @@
 -- The runs, each with the parameters that its items share.
 local to, gives, takes = 0, {}, {}
 for at = 3, first_take - 1, 2 do
-  gives[#gives + 1] = {from = to + 1, to = to + arguments[at], keep_until = tonumber(arguments[at + 1])}
+  gives[#gives + 1] = {from = to + 1, to = to + arguments[at], keep = arguments[at + 1]}
   to = to + arguments[at]
 end
 for at = first_take, first_take + 5 * arguments[2] - 1, 5 do
@@ -44,7 +44,7 @@ end
 
 local function release_item(i, run)
   local lock, _, queue, heartbeats = names(i)
-  local done, found, err, more = pcall(release, lock, counter, queue, heartbeats, arguments[behind + i], run.keep_until, nil)
+  local done, found, err, more = pcall(release, lock, counter, queue, heartbeats, arguments[behind + i], run.keep, nil)
   if not (done and found) then
     return refused(done and err or found)
   end

@@ -1,10 +1,10 @@
 -- Releases an exclusive lock. Returns 1 if the value held it, otherwise 0; second, the error if
--- that can't be known; third, whether work is left for another call. Before keep_until the key
--- stays for the remaining time, as a retired value that matches no token, and the lock is not
--- granted. Otherwise the lock is granted to the next waiter, also if the value was not found: the
--- lease may have lapsed. The first write is DEL, PEXPIRE or ZREMRANGEBYSCORE, which are allowed
--- when memory is out. T may be nil, as in exclusive.lua.
-local function release(lock, counter, queue, heartbeats, value, keep_until, T)
+-- that can't be known; third, whether work is left for another call. If the key is to be kept
+-- (keep.lua), it stays as a retired value that matches no token, and the lock is not granted.
+-- Otherwise the lock is granted to the next waiter, also if the value was not found: the lease may
+-- have lapsed. The first write is DEL, PEXPIRE or ZREMRANGEBYSCORE, which are allowed when memory
+-- is out. T may be nil, as in exclusive.lua.
+local function release(lock, counter, queue, heartbeats, value, keep, T)
   local held, err = look(lock)
   local there, more = false, nil
   if is_other_type(err) then
@@ -21,10 +21,11 @@ local function release(lock, counter, queue, heartbeats, value, keep_until, T)
     return nil, err
   elseif held and held ~= value then
     return 0, nil
-  elseif held and keep_until > 0 then
+  elseif held and keep ~= '0' then
     T = T or now()
-    if keep_until > T then
-      redis.call('PEXPIRE', lock, string.format('%.0f', math.ceil((keep_until - T) / 1000)))
+    local kept = kept_for(keep, T)
+    if kept then
+      redis.call('PEXPIRE', lock, string.format('%.0f', math.ceil(kept / 1000)))
       redis.call('SET', lock, (string.gsub(value, '^(1|x|)', '%1-', 1)), 'KEEPTTL')
       return 1, nil
     end

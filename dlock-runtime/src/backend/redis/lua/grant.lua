@@ -27,7 +27,7 @@ local function grant_all(lock, counter, queue, heartbeats, there, T)
   end
   while head do
     local e = read_entry(head)
-    local alive = tonumber(redis.call('ZSCORE', heartbeats, head) or 0) > T
+    local alive = is_alive(queue, heartbeats, head, T)
     if alive and not (e and fits(lock, there, e)) then
       return there, false
     elseif budget <= 0 then

@@ -19,12 +19,17 @@ end
 -- head.
 local function may_change(lock, queue, heartbeats, there)
   local first = is_set(there) and redis.call('ZRANGE', lock, 0, 0, 'WITHSCORES')
-  if first and (tonumber(first[2]) <= T or is_meta(first[1])) or has_lapsed(heartbeats) then
+  local ends = first and tonumber(first[2])
+  if first and (ends <= T or is_meta(first[1]) or ends > latest_end(there, first[1], T)) or has_lapsed(heartbeats) then
     return true
   end
   local head = first_entry(queue)
   local e = head and read_entry(head)
-  return head and (e and fits(lock, there, e) or not redis.call('ZSCORE', heartbeats, head))
+  if not head or e and fits(lock, there, e) then
+    return head
+  end
+  local beaten = tonumber(redis.call('ZSCORE', heartbeats, head) or nil)
+  return not (beaten and beaten <= T + HEARTBEAT)
 end
 
 -- What a poll of an exclusive lock replies to a waiting entry; nil if a poll could change

@@ -8,7 +8,7 @@
 --       v, item count, lease ms, not_after µs, channel for a hint ('-': none, but the caller waits;
 --          '': it does not wait), proposed epoch; for each item: value
 --       a, item count; for each item: value, epoch to adopt
---       b, item count, keep_until µs; for each item: value
+--       b, item count, whether the key stays as a retired value (keep.lua); for each item: value
 -- reply {T} if there are several items, all v or b, and each was done as asked: granted with the
 --       proposed epoch, or taken back where the value held the lock; otherwise
 --       T, then for each item
@@ -35,7 +35,7 @@ if number > 1 then
   local is_as_asked = true
   while i < number do
     local operation, count = arguments[at], tonumber(arguments[at + 1])
-    if operation == 'b' and not has_voted and tonumber(arguments[at + 2]) <= T then
+    if operation == 'b' and not has_voted and arguments[at + 2] == '0' then
       local held = try('MGET', unpack(keys, k, k + count - 1)) -- false for a value of another type, too
       if held.err then
         break
@@ -239,7 +239,7 @@ while i < number do
     end
     k = k + count
   else
-    local keep_until = tonumber(arguments[at])
+    local kept = kept_for(arguments[at], T)
     at = at + 1
     for _ = 1, count do
       i = i + 1
@@ -247,9 +247,9 @@ while i < number do
       if not replies[i + 1] then
         local value, err = arguments[at], nil
         local held = try('GET', lock)
-        if held == value and keep_until > T then
+        if held == value and kept then
           -- The first write is PEXPIRE or DEL, which are allowed when memory is out.
-          local done = try('PEXPIRE', lock, string.format('%.0f', math.ceil((keep_until - T) / 1000)))
+          local done = try('PEXPIRE', lock, string.format('%.0f', math.ceil(kept / 1000)))
           if type(done) == 'number' then
             done = try('SET', lock, (string.gsub(value, '^(1|x|)', '%1-', 1)), 'KEEPTTL')
           end

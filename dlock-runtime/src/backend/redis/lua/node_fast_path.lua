@@ -13,7 +13,7 @@ if ARGV[2] == '1' then
     end
     call('SET', lock, ARGV[9], 'PX', ARGV[5])
     return {T, epoch}
-  elseif ARGV[3] == 'b' and tonumber(ARGV[5]) <= T and try('GET', lock) == ARGV[6] then
+  elseif ARGV[3] == 'b' and ARGV[5] == '0' and try('GET', lock) == ARGV[6] then
     if try('EXISTS', KEYS[2]) == 0 and call('DEL', lock) == 1 then
       return {T, 1}
     end

@@ -4,7 +4,7 @@
 -- ARGV  1 operation, 2 entry, and for
 --       v: 3 lease ms, 4 not_after µs, 5 proposed epoch, 6 channel for a hint, as for node.lua
 --       a: 3 epoch to adopt
---       b: 3 keep_until µs
+--       b: 3 whether a retired entry stays (keep.lua)
 --       d: 3 ttl ms
 -- reply {T, answer}; answer: {10} undecided: more entries have lapsed than one call removes; repeat
 --       at once; otherwise for
@@ -23,14 +23,18 @@ local function writer_waits(channel)
   redis.call('PEXPIRE', hints, HINTS_TTL)
 end
 
--- Until when a reader that would fit leaves the turn to a writer, also if the lock is free. No writer
--- counts for longer than WRITER_WAITS; twice that, since the clock may have been set back a little.
--- What says more is a stranger's.
+-- Until when a reader that would fit leaves the turn to a writer, also if the lock is free. If the
+-- clock was set back since a writer asked, that counts as asked now.
 local function held_back_until()
-  local most = string.format('%.0f', BEHIND_ALL + T + 2 * WRITER_WAITS)
-  local last = e.letter == 'r'
-    and redis.call('ZRANGE', hints, most, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
-  local ends = last and last[1] and tonumber(last[2]) - BEHIND_ALL
+  local last = e.letter == 'r' and redis.call('ZRANGE', hints, -1, -1, 'WITHSCORES')
+  local ends, latest = last and last[1] and tonumber(last[2]) - BEHIND_ALL, T + WRITER_WAITS
+  if ends and ends > latest then
+    local after = string.format('%.0f', BEHIND_ALL + latest)
+    for _, writer in ipairs(redis.call('ZRANGE', hints, '(' .. after, '+inf', 'BYSCORE', 'LIMIT', 0, 200)) do
+      redis.call('ZADD', hints, after, writer)
+    end
+    return latest
+  end
   return ends and ends > T and ends
 end
 
@@ -126,7 +130,7 @@ elseif operation == 'a' then
   return {T, 1}
 elseif operation == 'b' then
   local found
-  there, found = give_back(lock, there, e, tonumber(ARGV[3]), T)
+  there, found = give_back(lock, there, e, ARGV[3], T)
   local rest = found == 1 and rest_of(lock, there, e) or 0
   if found == 1 and not there then
     hint(hints, lock, T)
@@ -136,7 +140,9 @@ end
 local is_writer = e.letter == 'w'
 if is_writer and form == e.value then
   -- The writer is removed last, so that a missing right can't cost the holder its lock.
-  add(lock, reader_form(form), 1, math.max(ends, T + tonumber(ARGV[3]) * 1000))
+  local ttl = tonumber(ARGV[3])
+  add(lock, reader_form(form), 1, math.max(ends, T + ttl * 1000))
+  there = note_lease(lock, there, form, ttl, T)
   redis.call('ZREM', lock, form)
   settle(lock, there, T)
   hint(hints, lock, T)

@@ -33,6 +33,19 @@ local function beat(queue, heartbeats, entry, T)
   redis.call('PEXPIRE', heartbeats, QUEUE_TTL)
 end
 
+-- Whether an entry counts as alive. A sign of life from the future is none: the clock was set back,
+-- and from now on each such entry counts as alive for no longer than any other.
+local function is_alive(queue, heartbeats, entry, T)
+  local beaten = tonumber(redis.call('ZSCORE', heartbeats, entry) or 0)
+  if beaten > T + HEARTBEAT then
+    local after = string.format('(%.0f', T + HEARTBEAT)
+    for _, it in ipairs(redis.call('ZRANGE', heartbeats, after, '+inf', 'BYSCORE', 'LIMIT', 0, ENTRIES_AT_ONCE)) do
+      beat(queue, heartbeats, it, T)
+    end
+  end
+  return beaten > T
+end
+
 -- Adds an entry to the end of the queue. PEXPIRE comes first, so that a user without the right to
 -- it fails before anything is written, and no key is left without a time to live. An entry without a
 -- heartbeat is taken out again: what is refused leaves nothing.

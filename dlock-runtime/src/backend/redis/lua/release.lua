@@ -1,7 +1,7 @@
 -- release: releases an exclusive lock and grants it to the next waiter. Idempotent.
 -- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 value, 2 keep_until µs: before that, the key stays as a retired value (0: no such time),
---       3 the fleet's secret (see queue.lua)
+-- ARGV  1 value, 2 whether the key stays as a retired value (keep.lua), 3 the fleet's secret (see
+--       queue.lua)
 -- reply 1 the value held the lock, 0 it did not; or {found, 0, more, refused}; more: 1 if more
 --       entries were dead than one call removes, and the lock has not been granted yet; refused: 1
 --       if the native delete command was refused, so that the connection stops using it
@@ -13,7 +13,7 @@ if unsubscribed_at then
   local _, more = grant_after(lock, counter, queue, heartbeats, false, nil)
   return more and {1, 0, 1, 0} or 1
 end
-local found, err, more = release(lock, counter, queue, heartbeats, ARGV[1], tonumber(ARGV[2]), nil)
+local found, err, more = release(lock, counter, queue, heartbeats, ARGV[1], ARGV[2], nil)
 if err then
   return redis.error_reply(err)
 end

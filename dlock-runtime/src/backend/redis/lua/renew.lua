@@ -36,7 +36,7 @@ local function renew_entry(lock, e, ttl, T)
     words[2 * i - 1], words[2 * i] = ends, member
   end
   redis.call('ZADD', lock, 'XX', 'GT', unpack(words))
-  settle(lock, there, T)
+  settle(lock, note_lease(lock, there, form, ttl, T), T)
   return 1
 end
 

@@ -1,8 +1,9 @@
 -- A lock of a kind with many holders is a sorted set at the lock's key. Each member is one holder's
 -- entry (value.lua), its score that holder's end in µs. The last member, with score inf, is the
--- meta: 1|#|rw, 1|#|p or 1|#|o|<owner>|<epoch of the hold>, and any fields that a later version of
--- this layout appends. A sorted set without a meta belongs to another program or another version
--- and is never changed.
+-- meta: 1|#|rw, 1|#|p or 1|#|o|<owner>|<epoch of the hold>; behind an empty field the longest ms
+-- that an entry was given beyond its own lease; and any fields that a later version of this layout
+-- appends. A sorted set without a meta belongs to another program or another version and is never
+-- changed.
 
 local function is_meta(member)
   return string.sub(member, 1, 4) == '1|#|'
@@ -85,10 +86,50 @@ local function settle(lock, there, T)
   return there
 end
 
+-- The latest time at which an entry can end, unless the clock was set back since it was written.
+local function latest_end(there, member, T)
+  local own = string.match(member, '^1|%l|[^|]+|[^|]*|(%d+)|') or 0
+  return T + math.max(own, string.match(there, '||(%d+)$') or 0) * 1000
+end
+
+-- Notes in the meta that an entry gets more ms than its own lease: it is extended, or kept. Returns
+-- `there`.
+local function note_lease(lock, there, member, ms, T)
+  if T + ms * 1000 <= latest_end(there, member, T) then
+    return there
+  end
+  local noted = string.gsub(there, '||%d+$', '') .. string.format('||%.0f', ms)
+  redis.call('ZADD', lock, 'inf', noted) -- first: without it a set would have no meta
+  redis.call('ZREM', lock, there)
+  return noted
+end
+
+-- The clock was set back: no entry stays for as long as the step.
+local function cut_ends(lock, there, T)
+  local all, words = redis.call('ZRANGE', lock, 0, ENTRIES_AT_ONCE - 1, 'WITHSCORES'), {}
+  for i = 1, #all, 2 do
+    local latest = latest_end(there, all[i], T)
+    if tonumber(all[i + 1]) > latest and not is_meta(all[i]) then
+      words[#words + 1], words[#words + 2] = string.format('%.0f', latest), all[i]
+    end
+  end
+  redis.call('ZADD', lock, unpack(words))
+  settle(lock, there, T)
+end
+
 -- Removes lapsed entries. Returns `there`; second, whether more have lapsed than one call removes, or
--- the key was removed that stands alone, in which case the caller can decide nothing else.
+-- the key was removed that stands alone, in which case the caller can decide nothing else. The first
+-- write is allowed when memory is out.
 local function drop_lapsed(lock, there, T)
   if not is_set(there) then
+    return there, false
+  end
+  local first = redis.call('ZRANGE', lock, 0, 0, 'WITHSCORES')
+  if tonumber(first[2]) > T and not is_meta(first[1]) then
+    redis.call('ZREMRANGEBYSCORE', lock, '-inf', string.format('%.0f', T)) -- removes nothing
+    if tonumber(first[2]) > latest_end(there, first[1], T) then
+      cut_ends(lock, there, T)
+    end
     return there, false
   end
   local members = redis.call('ZCARD', lock)

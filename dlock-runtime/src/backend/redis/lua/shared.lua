@@ -40,7 +40,7 @@ local function held_as(lock, there, e, T)
   return nil
 end
 
--- The retired entry that is kept until keep_until and matches no token. An owner's entries share
+-- The retired entry that is kept and matches no token. An owner's entries share
 -- one retired form, which ends with the latest of them, so that the owner's remaining entries need
 -- no counting.
 local function retired(form, e)
@@ -50,16 +50,18 @@ local function retired(form, e)
   return string.sub(form, 1, 4) .. '-' .. string.sub(form, 5)
 end
 
--- Removes an entry; before keep_until a retired entry stays, which still counts as a holder.
+-- Removes an entry; if it is to be kept (keep.lua), a retired entry stays, which counts as a holder.
 -- Returns `there`, and 1 if the entry held the lock, otherwise 0.
-local function give_back(lock, there, e, keep_until, T)
+local function give_back(lock, there, e, keep, T)
   local form = held_as(lock, there, e, T)
   if not form then
     return there, 0
   end
   redis.call('ZREM', lock, unpack(members(form, e.take)))
-  if keep_until > T then
-    add(lock, retired(form, e), e.take, keep_until)
+  local kept, at_most = kept_for(keep, T)
+  if kept then
+    add(lock, retired(form, e), e.take, T + kept)
+    there = note_lease(lock, there, retired(form, e), at_most, T)
   end
   return settle(lock, there, T), 1
 end

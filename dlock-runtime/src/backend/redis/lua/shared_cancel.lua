@@ -1,7 +1,7 @@
 -- shared_cancel: leaves the queue and removes the entry from the set, for an entry whose acquire
 -- may still arrive. Idempotent; the client repeats it until the reply is conclusive.
 -- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 entry, 2 '1': the entry may be queued, 3 keep_until µs as for shared_release, 4 not_after
+-- ARGV  1 entry, 2 '1': the entry may be queued, 3 as 2 of shared_release, 4 not_after
 --       µs of its acquire (0: the acquire was answered), 5 the fleet's secret (see queue.lua)
 -- reply {found, conclusive, T, rest, more}; found: the entry was queued, or held the lock; rest,
 --       more and {10, T}: as for shared_release
@@ -22,7 +22,7 @@ end
 if ARGV[2] == '1' then
   waited = leave(queue, heartbeats, e.value)
 end
-there, found = give_back(lock, there, e, tonumber(ARGV[3]), T)
+there, found = give_back(lock, there, e, ARGV[3], T)
 local rest = found == 1 and rest_of(lock, there, e) or 0
 there, more = grant_after(lock, counter, queue, heartbeats, there, T)
 found = math.max(found, waited)

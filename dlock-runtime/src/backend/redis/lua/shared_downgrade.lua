@@ -19,7 +19,9 @@ local form, ends = held_as(lock, there, e, T)
 local is_writer = e.letter == 'w'
 if is_writer and form == e.value then
   -- The writer is removed last, so that a missing right can't cost the holder its lock.
-  add(lock, reader_form(form), 1, math.max(ends, T + tonumber(ARGV[2]) * 1000))
+  local ttl = tonumber(ARGV[2])
+  add(lock, reader_form(form), 1, math.max(ends, T + ttl * 1000))
+  there = note_lease(lock, there, form, ttl, T)
   redis.call('ZREM', lock, form)
   settle(lock, there, T)
 end

@@ -1,8 +1,7 @@
 -- shared_release: removes an entry from the set and grants the lock to waiters that fit now.
 -- Idempotent.
 -- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 entry, 2 keep_until µs: before that, a retired entry stays (0: no such time), 3 the
---       fleet's secret (see queue.lua)
+-- ARGV  1 entry, 2 whether a retired entry stays (keep.lua), 3 the fleet's secret (see queue.lua)
 -- reply {found, rest}; found: the entry held the lock; rest: how many entries of its owner still
 --       hold it, 0 for every other kind; {found, rest, 1}: more waiters may fit now than one call
 --       grants to
@@ -18,7 +17,7 @@ there, more = drop_lapsed(lock, there, T)
 if more then
   return {10, T}
 end
-there, found = give_back(lock, there, e, tonumber(ARGV[2]), T)
+there, found = give_back(lock, there, e, ARGV[2], T)
 local rest = found == 1 and rest_of(lock, there, e) or 0
 there, more = grant_after(lock, counter, queue, heartbeats, there, T)
 return more and {found, rest, 1} or {found, rest}

@@ -17,6 +17,7 @@ use crate::backend::redis::reply;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left};
 use crate::policy::queue;
 use crate::values::entry;
+use crate::values::error::Reason;
 use crate::values::ttl;
 
 /// The answer to one attempt to SET the lock.
@@ -50,7 +51,10 @@ impl PlainLink {
         let (items, sent) = self.transact(commands, until).await?;
         self.heard(&items[2], sent)?;
         let (mut busy, arrival) = match read(&items, command)? {
-            Tried::Settled(acquired) => return Ok(acquired),
+            Tried::Settled(acquired) => {
+                self.shorten(command, &items[4], until).await?;
+                return Ok(acquired);
+            }
             Tried::Taken { busy, arrival } => (busy, arrival),
             Tried::OtherType {
                 time,
@@ -115,22 +119,58 @@ impl PlainLink {
 
     /// Gives a key without a time to live one; `false`: it has one by now.
     async fn repair(&self, lock: &str, ttl: u64, until: Instant) -> Result<bool, CommandError> {
+        self.expire(lock, ttl, ("PTTL", &Value::Int(-1)), until)
+            .await
+    }
+
+    /// The server's clock was set back since we heard its time, so a key of ours with this `pttl` would
+    /// outlive its lease by the step. If it can't be shortened, it is cleaned up, as after any acquire
+    /// without a clear answer.
+    async fn shorten(
+        &self,
+        command: &Acquire,
+        pttl: &Value,
+        until: Instant,
+    ) -> Result<(), CommandError> {
+        let (claim, lasts) = (&command.claim, millis(key_lasts(command.lease.get())));
+        match pttl {
+            Value::Int(left) if u64::try_from(*left).is_ok_and(|left| left > lasts) => {}
+            _ => return Ok(()),
+        }
+        let ours = Value::BulkString(claim.value.as_bytes().to_vec());
+        let shortened = self.expire(&claim.key, lasts, ("GET", &ours), until);
+        if let Ok(true) = shortened.await {
+            return Ok(());
+        }
+        let why =
+            "the server's clock was set back, and the key could not be made to end with its lease";
+        Err(CommandError::Unclear(Reason::new(why)))
+    }
+
+    /// Sets a key's time to live if this command about it is answered like this; `false`: it is not.
+    async fn expire(
+        &self,
+        lock: &str,
+        ttl: u64,
+        (command, answer): (&str, &Value),
+        until: Instant,
+    ) -> Result<bool, CommandError> {
         let mut connection = self.checkouts.check_out(&self.plan, until).await?;
         let mut commands = redis::pipe();
         commands.cmd("WATCH").arg(lock);
-        commands.cmd("PTTL").arg(lock);
+        commands.cmd(command).arg(lock);
         let (seen, _) = connection.watch(commands, until).await?;
-        let [watched, left] = answers::exactly(seen)?;
+        let [watched, answered] = answers::exactly(seen)?;
         answers::refused(&watched)?;
-        if left != Value::Int(-1) {
+        if answered != *answer {
             connection.unwatch(until).await?;
             return Ok(false);
         }
-        let mut repair = redis::pipe();
-        repair.cmd("MULTI");
-        repair.cmd("PEXPIRE").arg(lock).arg(ttl);
-        repair.cmd("EXEC");
-        Ok(answers::executed(connection.end(repair, until).await?)?.is_some())
+        let mut expire = redis::pipe();
+        expire.cmd("MULTI");
+        expire.cmd("PEXPIRE").arg(lock).arg(ttl);
+        expire.cmd("EXEC");
+        Ok(answers::executed(connection.end(expire, until).await?)?.is_some())
     }
 }
 

@@ -4,15 +4,18 @@
 //! Invariant: a key is changed only if it has the expected value when the transaction is executed;
 //! an entry is granted only if it stands in the queue then.
 
+use std::time::Duration;
+
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
+use super::acquire::millis;
 use super::answers::{self, Held, held};
 use super::{PlainLink, checkout::CheckedOut, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
 use crate::backend::redis::reply;
-use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::queue;
 use crate::values::entry::{self, Entry, Letter};
 use crate::values::error::Reason;
@@ -20,6 +23,9 @@ use crate::values::error::Reason;
 /// After so many transactions that others' heartbeats broke, the queue is not watched any more: the
 /// lock is deleted, and a poll grants it.
 const WITH_QUEUE: u32 = 8;
+
+/// Our estimate of the server's time may be too early by this much, if its clock was not set.
+const EARLY_BY_AT_MOST: Duration = Duration::from_secs(1);
 
 /// What a transaction is decided by.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(super) struct Seen {
     pub(super) head: Option<Vec<u8>>,
     /// Entries without a sign of life.
     pub(super) lapsed: Vec<Vec<u8>>,
+    /// Entries with one from the future: the server's clock was set back since.
+    pub(super) ahead: Vec<Vec<u8>>,
     /// The server's time, in µs.
     pub(super) time: u64,
 }
@@ -39,23 +47,25 @@ pub(super) enum Then<'a> {
     /// Nothing.
     Leave,
     Delete,
-    /// It stays as a retired value until this time, in ms.
+    /// It stays as a retired value for so many ms.
     Keep(u64),
-    /// This entry gets it, until this time, in ms.
+    /// This entry gets it for its claim, in ms.
     Grant(&'a [u8], u64),
     /// These entries leave the queue first.
     Sweep(&'a [Vec<u8>]),
+    /// These count as having shown a sign of life now, rather than for as long as the step.
+    Beat(&'a [Vec<u8>]),
 }
 
 impl Seen {
     /// `value`: who gives the lock back; `None`: it is granted if nobody has it.
-    pub(super) fn then(&self, value: Option<&str>, keep_until: u64) -> Then<'_> {
+    pub(super) fn then(&self, value: Option<&str>, keep: Keep) -> Then<'_> {
         let is_ours = value.is_some_and(|value| self.held.is(value));
         if !is_ours && self.held != Held::Nothing {
             return Then::Leave;
         }
-        if is_ours && keep_until > self.time {
-            return Then::Keep(keep_until.div_ceil(1000));
+        if let (true, Some(left)) = (is_ours, keep.left(self.time)) {
+            return Then::Keep(left.div_ceil(1000));
         }
         let otherwise = if is_ours { Then::Delete } else { Then::Leave };
         let Some(head) = &self.head else {
@@ -64,11 +74,11 @@ impl Seen {
         if self.lapsed.contains(head) {
             return Then::Sweep(&self.lapsed);
         }
+        if self.ahead.contains(head) {
+            return Then::Beat(&self.ahead);
+        }
         match exclusive(head) {
-            Some(entry) => {
-                let claim = micros(entry.lease.min(queue::CLAIM));
-                Then::Grant(head, self.time.saturating_add(claim) / 1000)
-            }
+            Some(entry) => Then::Grant(head, millis(entry.lease.min(queue::CLAIM))),
             None => otherwise, // only a script can grant another kind: its waiters' polls do
         }
     }
@@ -86,7 +96,7 @@ impl PlainLink {
         &self,
         lock: &str,
         value: Option<&str>,
-        keep_until: u64,
+        keep: Keep,
         until: Instant,
     ) -> Result<bool, CommandError> {
         let keys = self.link.connection.names.of(lock);
@@ -97,12 +107,12 @@ impl PlainLink {
             let seen = self
                 .watch(&mut connection, lock, &keys, round <= WITH_QUEUE, until)
                 .await?;
-            let then = seen.then(value, keep_until);
+            let then = seen.then(value, keep);
             if then == Then::Leave {
                 connection.unwatch(until).await?;
                 return Ok(false);
             }
-            let is_swept = matches!(then, Then::Sweep(_));
+            let is_swept = matches!(then, Then::Sweep(_) | Then::Beat(_));
             let commands = transaction(&then, lock, &keys, value.unwrap_or_default(), seen.time);
             let executed = answers::executed(connection.end(commands, until).await?)?;
             if let Some(items) = executed {
@@ -135,7 +145,12 @@ impl PlainLink {
         if with_queue {
             commands.cmd("ZRANGE").arg(&queue).arg(0).arg(0);
             commands.cmd("ZRANGE").arg(&heartbeats).arg("-inf");
-            commands.arg(connection.server_time()).arg("BYSCORE");
+            let time = connection.server_time();
+            commands.arg(time).arg("BYSCORE");
+            commands.arg("LIMIT").arg(0).arg(queue::ENTRIES_AT_ONCE);
+            let latest = time.saturating_add(micros(queue::HEARTBEAT + EARLY_BY_AT_MOST));
+            commands.cmd("ZRANGE").arg(&heartbeats).arg(latest);
+            commands.arg("+inf").arg("BYSCORE");
             commands.arg("LIMIT").arg(0).arg(queue::ENTRIES_AT_ONCE);
         }
         let (answers, sent) = connection.watch(commands, until).await?;
@@ -143,10 +158,11 @@ impl PlainLink {
         let mut next = || answers.next().unwrap_or(Value::Nil);
         answers::refused(&next())?;
         let (held, time) = (held(&next())?, self.heard(&next(), sent)?);
-        let (mut first, mut lapsed) = (None, Vec::new());
+        let (mut first, mut lapsed, mut ahead) = (None, Vec::new(), Vec::new());
         if with_queue {
             first = members(&next())?.into_iter().next();
             lapsed = members(&next())?;
+            ahead = members(&next())?;
         }
         // A dead entry that can be granted costs one claim at most; any other would stay for ever.
         if let Some(head) = first.as_ref().filter(|it| exclusive(it).is_none())
@@ -158,6 +174,7 @@ impl PlainLink {
             held,
             head: first,
             lapsed,
+            ahead,
             time,
         })
     }
@@ -182,11 +199,11 @@ impl PlainLink {
     pub(super) async fn release_claim(
         &self,
         claim: &Claim,
-        keep_until: u64,
+        keep: Keep,
         until: Instant,
     ) -> Result<bool, CommandError> {
         let connection = &self.link.connection;
-        if let (Some(native), 0) = (connection.deletes.native(), keep_until) {
+        if let (Some(native), Keep::NOT) = (connection.deletes.native(), keep) {
             let keys = connection.names.of(&claim.key);
             let mut commands = redis::pipe();
             commands.add_command(native.deletes(&claim.key, &claim.value));
@@ -197,7 +214,7 @@ impl PlainLink {
                 Ok(()) => {
                     if reply::number(&waiting) != Some(0) {
                         // If this fails, a poll grants the lock.
-                        let _ = self.give_back(&claim.key, None, 0, until).await;
+                        let _ = self.give_back(&claim.key, None, Keep::NOT, until).await;
                     }
                     return Ok(true);
                 }
@@ -205,7 +222,7 @@ impl PlainLink {
                 Err(other) => return Err(other),
             }
         }
-        self.give_back(&claim.key, Some(&claim.value), keep_until, until)
+        self.give_back(&claim.key, Some(&claim.value), keep, until)
             .await
     }
 
@@ -214,7 +231,7 @@ impl PlainLink {
     pub(super) async fn cancel_claim(
         &self,
         claim: &Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         until: Instant,
     ) -> Result<Cancelled, CommandError> {
@@ -235,9 +252,9 @@ impl PlainLink {
         let held = held(&value)?;
         if held.is(&claim.value) {
             let value = Some(&*claim.value);
-            found |= self.give_back(&claim.key, value, keep_until, until).await?;
+            found |= self.give_back(&claim.key, value, keep, until).await?;
         } else if held == Held::Nothing && reply::number(&waiting) != Some(0) {
-            self.give_back(&claim.key, None, 0, until).await?;
+            self.give_back(&claim.key, None, Keep::NOT, until).await?;
         }
         Ok(Cancelled {
             time,
@@ -280,21 +297,28 @@ fn transaction(
         Then::Delete => {
             commands.cmd("DEL").arg(lock);
         }
-        Then::Keep(until) => {
+        Then::Keep(left) => {
             commands.cmd("SET").arg(lock).arg(entry::retired(value));
-            commands.arg("PXAT").arg(*until);
+            commands.arg("PX").arg(*left);
         }
-        Then::Grant(head, until) => {
+        Then::Grant(head, claim) => {
             commands.cmd("SET").arg(&*keys.counter).arg(time).arg("NX");
             commands.cmd("INCR").arg(&*keys.counter);
             commands.cmd("SET").arg(lock).arg(*head);
-            commands.arg("PXAT").arg(*until);
+            commands.arg("PX").arg(*claim);
             commands.cmd("ZREM").arg(&queue).arg(*head);
             commands.cmd("ZREM").arg(&heartbeats).arg(*head);
         }
         Then::Sweep(lapsed) => {
             commands.cmd("ZREM").arg(&queue).arg(*lapsed);
             commands.cmd("ZREM").arg(&heartbeats).arg(*lapsed);
+        }
+        Then::Beat(ahead) => {
+            let alive = time.saturating_add(micros(queue::HEARTBEAT));
+            commands.cmd("ZADD").arg(&heartbeats).arg("XX");
+            for entry in *ahead {
+                commands.arg(alive).arg(entry);
+            }
         }
     }
     commands.cmd("EXEC");

@@ -32,7 +32,7 @@ use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
 };
 use crate::policy::queue;
 use crate::policy::server_check::Answers;
@@ -142,12 +142,12 @@ impl Link for PlainLink {
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         within: Duration,
     ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
         BatchedAnswer::Boxed(Box::pin(async move {
             let until = Instant::now() + within;
-            let found = self.release_claim(claim, keep_until, until).await?;
+            let found = self.release_claim(claim, keep, until).await?;
             Ok(GivenBack {
                 found,
                 ..GivenBack::default()
@@ -158,12 +158,12 @@ impl Link for PlainLink {
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         let until = Instant::now() + within;
-        Box::pin(self.cancel_claim(claim, keep_until, not_after, until))
+        Box::pin(self.cancel_claim(claim, keep, not_after, until))
     }
 
     fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {

@@ -14,7 +14,7 @@ use super::{PlainLink, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
 use crate::backend::redis::reply;
-use crate::policy::commands::{Busy, Claim, Left, Polled};
+use crate::policy::commands::{Busy, Claim, Keep, Left, Polled};
 use crate::policy::queue;
 use crate::values::error::Refusal;
 
@@ -49,7 +49,7 @@ impl PlainLink {
                 PollStep::Again => {}
                 PollStep::Free(busy) => {
                     last = Some(busy);
-                    self.give_back(&claim.key, None, 0, until).await?;
+                    self.give_back(&claim.key, None, Keep::NOT, until).await?;
                 }
             }
         }

@@ -13,7 +13,7 @@ use super::give_back::{Seen, Then};
 use super::poll::{self, PollStep};
 use super::renew::{self, Step};
 use super::{key_lasts, lease_until};
-use crate::policy::commands::{Acquire, Acquired, Claim, Left, Polled, Renewal, Renewed};
+use crate::policy::commands::{Acquire, Acquired, Claim, Keep, Left, Polled, Renewal, Renewed};
 use crate::values::entry;
 use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
@@ -170,6 +170,7 @@ fn seen(held: Held, first: Option<&str>) -> Seen {
         held,
         head: first.map(|it| it.as_bytes().to_vec()),
         lapsed: vec![b"dead".to_vec()],
+        ahead: vec![b"ahead".to_vec()],
         time: NOW,
     }
 }
@@ -178,31 +179,38 @@ fn seen(held: Held, first: Option<&str>) -> Seen {
 fn a_lock_goes_to_the_first_entry_that_lives() {
     let ours = || Held::By(OURS.to_owned());
     let theirs = Held::By(THEIRS.to_owned());
-    let until = (NOW + 3_000_000) / 1000;
     let reader = OURS.replace("|x|", "|r|");
     for (seen, then) in [
         (seen(ours(), None), Then::Delete),
         (
             seen(ours(), Some(THEIRS)),
-            Then::Grant(THEIRS.as_bytes(), until),
+            Then::Grant(THEIRS.as_bytes(), 3_000),
         ),
         (seen(ours(), Some("dead")), Then::Sweep(&[b"dead".to_vec()])),
+        (
+            seen(ours(), Some("ahead")),
+            Then::Beat(&[b"ahead".to_vec()]),
+        ),
         (seen(ours(), Some("no entry")), Then::Delete),
         (seen(ours(), Some(&reader)), Then::Delete),
         (
             seen(Held::Nothing, Some(THEIRS)),
-            Then::Grant(THEIRS.as_bytes(), until),
+            Then::Grant(THEIRS.as_bytes(), 3_000),
         ),
         (seen(Held::Nothing, Some(&reader)), Then::Leave),
         (seen(Held::Nothing, None), Then::Leave),
         (seen(Held::OtherType, Some(THEIRS)), Then::Leave),
         (seen(theirs, Some(THEIRS)), Then::Leave),
     ] {
-        assert_eq!(seen.then(Some(OURS), 0), then, "{seen:?}");
+        assert_eq!(seen.then(Some(OURS), Keep::NOT), then, "{seen:?}");
     }
     let kept = seen(ours(), Some(THEIRS));
-    assert_eq!(kept.then(Some(OURS), NOW + 1), Then::Keep(NOW / 1000 + 1));
-    assert_eq!(kept.then(None, 0), Then::Leave, "somebody has it");
+    // By the server's clock, and not for longer where that was set back.
+    for (from, length, left) in [(NOW - 9_000, 9_001, 1), (NOW + 600_000_000, 9_001, 10)] {
+        let keep = Keep::from(from, Duration::from_micros(length));
+        assert_eq!(kept.then(Some(OURS), keep), Then::Keep(left));
+    }
+    assert_eq!(kept.then(None, Keep::NOT), Then::Leave, "somebody has it");
 }
 
 #[test]
@@ -288,7 +296,7 @@ proptest! {
     #[test]
     fn any_queue_is_decided_about(head in any::<Option<String>>(), value in any::<String>()) {
         let seen = seen(Held::By(value.clone()), head.as_deref());
-        let _ = seen.then(Some(&value), 0);
+        let _ = seen.then(Some(&value), Keep::NOT);
     }
 }
 

@@ -2,12 +2,13 @@
 //! once. The calls are counted, not timed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dlock_harness::until;
 
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, seconds};
 use crate::backend::Link;
-use crate::policy::commands::{Acquired, Claim, Polled};
+use crate::policy::commands::{Acquired, Claim, Keep, Polled};
 use crate::policy::queue::ENTRIES_AT_ONCE;
 use crate::values::entry;
 use crate::values::kind::Kind;
@@ -128,7 +129,7 @@ async fn a_release_grants_to_a_lone_waiter_behind_thousands_of_dead_ones() {
             );
             lab.crowd(&kind, dead).await;
             lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
-            assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+            assert!(lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
             let mut heard = Vec::new();
             let told = format!("{what}: it hears of its grant, without a poll");
             until(&told, CAP, async || {
@@ -144,7 +145,13 @@ async fn a_release_grants_to_a_lone_waiter_behind_thousands_of_dead_ones() {
                 matches!(dead, Dead::UnresponsiveEach) || tried <= calls + 2,
                 "{what}: {tried} tries in {calls} calls"
             );
-            assert!(lab.link.release(&alive, 0, CAP).await.unwrap().found);
+            assert!(
+                lab.link
+                    .release(&alive, Keep::NOT, CAP)
+                    .await
+                    .unwrap()
+                    .found
+            );
             assert_eq!(lab.keys().await, [FENCES], "{what}");
         }
     }
@@ -168,13 +175,13 @@ async fn each_asker_goes_on_until_it_is_answered() {
             lab.granted(claim).await;
             lab.assert_bounded(CROWD, &format!("{kind:?} acquires"))
                 .await;
-            lab.link.release(claim, 0, CAP).await.unwrap();
+            lab.link.release(claim, Keep::NOT, CAP).await.unwrap();
         }
         lab.crowd(&kind, Dead::Silent).await;
         let gone = lab.link.poll(&once, CAP).await.unwrap();
         assert!(matches!(gone, Polled::Gone { .. }), "{kind:?}: {gone:?}");
         lab.crowd(&kind, Dead::Silent).await;
-        let cancelled = lab.link.cancel(&ours, 0, 0, CAP).await.unwrap();
+        let cancelled = lab.link.cancel(&ours, Keep::NOT, 0, CAP).await.unwrap();
         assert!(!cancelled.found && cancelled.conclusive, "{kind:?}");
         until("the queue is empty", CAP, async || {
             lab.keys().await == [FENCES]
@@ -253,12 +260,12 @@ async fn thousands_of_lapsed_holders_keep_nobody_out() {
             lab.granted(&newcomer).await;
             lab.assert_bounded(CROWD, &format!("{newcomer:?} at {kind:?}"))
                 .await;
-            lab.link.release(&newcomer, 0, CAP).await.unwrap();
+            lab.link.release(&newcomer, Keep::NOT, CAP).await.unwrap();
             assert_eq!(lab.keys().await, [FENCES]);
         }
         fill(kind, meta).await;
         let ours = of(&lab, kind, "new", "");
-        assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
+        assert!(!lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
         assert_eq!(lab.keys().await, [FENCES]);
     }
 }
@@ -272,11 +279,12 @@ async fn what_is_kept_of_an_owner_is_one() {
     for claim in &all {
         lab.granted(claim).await;
     }
-    let until = lab.link.server_time() + 20_000_000;
+    let now = lab.link.server_time();
+    let keep = |seconds| Keep::from(now, Duration::from_secs(seconds));
     for (claim, keep, rest) in [
-        (&all[0], until, 3),
-        (&all[1], 0, 2),
-        (&all[2], until - 1_000_000, 1),
+        (&all[0], keep(20), 3),
+        (&all[1], Keep::NOT, 2),
+        (&all[2], keep(19), 1),
     ] {
         assert_eq!(lab.link.release(claim, keep, CAP).await.unwrap().rest, rest);
     }
@@ -284,5 +292,5 @@ async fn what_is_kept_of_an_owner_is_one() {
     assert_eq!(members.len(), 3, "{members:?}");
     assert_eq!(members[0], entry::retired(&all[0].value));
     let end: String = lab.tell(&["ZSCORE", LOCK, &members[0]]).await;
-    assert_eq!(end, until.to_string(), "the latest");
+    assert_eq!(end, (now + 20_000_000).to_string(), "the latest");
 }

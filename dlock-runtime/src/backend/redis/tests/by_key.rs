@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, seconds};
+use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, for_an_hour, seconds};
 use super::refusals::as_user;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
-use crate::policy::commands::{Acquired, Cancelled, Claim, Polled};
+use crate::policy::commands::{Acquired, Cancelled, Claim, Keep, Polled};
 use crate::values::entry;
 use crate::values::error::Refusal;
 use crate::values::kind::Kind;
@@ -148,21 +148,31 @@ async fn run(lab: &Lab, operation: Operation, ours: &Claim, by_key: bool) -> Str
         }
         (Operation::Poll, false) => polled(link.poll(ours, CAP).await),
         (Operation::Poll, true) => polled(link.poll_by_key(ours, until()).await),
-        (Operation::Release, false) => format!("{:?}", link.release(ours, 0, CAP).await),
-        (Operation::Release, true) => format!("{:?}", link.release_by_key(ours, 0, until()).await),
-        (Operation::Keep, false) => format!("{:?}", link.release(ours, now + HOUR, CAP).await),
-        (Operation::Keep, true) => {
-            format!("{:?}", link.release_by_key(ours, now + HOUR, until()).await)
+        (Operation::Release, false) => format!("{:?}", link.release(ours, Keep::NOT, CAP).await),
+        (Operation::Release, true) => {
+            format!("{:?}", link.release_by_key(ours, Keep::NOT, until()).await)
         }
-        (Operation::Cancel, false) => format!("{:?}", link.cancel(ours, 0, 0, CAP).await),
+        (Operation::Keep, false) => {
+            format!("{:?}", link.release(ours, for_an_hour(link), CAP).await)
+        }
+        (Operation::Keep, true) => {
+            format!(
+                "{:?}",
+                link.release_by_key(ours, for_an_hour(link), until()).await
+            )
+        }
+        (Operation::Cancel, false) => format!("{:?}", link.cancel(ours, Keep::NOT, 0, CAP).await),
         (Operation::Cancel, true) => {
-            format!("{:?}", link.cancel_by_key(ours, (0, 0), until()).await)
+            format!(
+                "{:?}",
+                link.cancel_by_key(ours, (Keep::NOT, 0), until()).await
+            )
         }
         (Operation::CancelOpen, false) => {
-            cancelled(link.cancel(ours, now + HOUR, now + HOUR, CAP).await)
+            cancelled(link.cancel(ours, for_an_hour(link), now + HOUR, CAP).await)
         }
         (Operation::CancelOpen, true) => {
-            let times = (now + HOUR, now + HOUR);
+            let times = (for_an_hour(link), now + HOUR);
             cancelled(link.cancel_by_key(ours, times, until()).await)
         }
         (Operation::Downgrade, false) => {
@@ -264,9 +274,15 @@ async fn a_cancel_finds_a_claim_in_the_queue() {
     let queued = lab.acquire(&ours).await;
     assert!(matches!(queued, Ok(Acquired::Queued(_))), "{queued:?}");
     let later = lab.link.server_time() + HOUR;
-    let cancelled = lab.link.cancel_by_key(&ours, (0, later), until()).await;
+    let cancelled = lab
+        .link
+        .cancel_by_key(&ours, (Keep::NOT, later), until())
+        .await;
     assert!(cancelled.is_ok_and(|it| it.found && it.conclusive));
-    let again = lab.link.cancel_by_key(&ours, (0, later), until()).await;
+    let again = lab
+        .link
+        .cancel_by_key(&ours, (Keep::NOT, later), until())
+        .await;
     assert!(matches!(again, Err(CommandError::Unclear(_))), "{again:?}");
     assert_eq!(lab.keys().await.len(), 2, "the counter and the holder");
 }
@@ -360,7 +376,7 @@ async fn a_take_that_can_not_be_given_back_either_leaves_the_lock_open() {
         assert_eq!(lab.keys().await, [LOCK]);
         let cancelled = lab
             .link
-            .cancel_by_key(&ours, (0, 0), until())
+            .cancel_by_key(&ours, (Keep::NOT, 0), until())
             .await
             .unwrap();
         assert!(cancelled.found && cancelled.conclusive);

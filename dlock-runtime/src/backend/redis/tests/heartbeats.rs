@@ -15,7 +15,7 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::heartbeats::{Heartbeats, Pace};
-use crate::policy::commands::{Busy, Claim, Left, Polled};
+use crate::policy::commands::{Busy, Claim, Keep, Left, Polled};
 use crate::values::error::Refusal;
 
 /// A window longer than any test waits for.
@@ -244,7 +244,10 @@ async fn who_has_no_place_polls() {
     let lab = Lab::new().await;
     let mut waiters = waiting(&lab.link, 3).await;
     waiters.insert(1, waiter("lock:a", "", "nobody"));
-    lab.link.cancel(&waiters[3], 0, 0, CAP).await.unwrap();
+    lab.link
+        .cancel(&waiters[3], Keep::NOT, 0, CAP)
+        .await
+        .unwrap();
     let told = together(&lab.link, &waiters).await;
     assert_eq!(told, ["waits", "poll", "waits", "poll"]);
     assert_eq!(
@@ -363,7 +366,7 @@ async fn a_heartbeat_brings_no_dead_entry_back() {
                 lab.acquire(&who).await.unwrap();
                 let patience = Duration::from_micros((turn * 7 + task * 131) % 900);
                 let _ = tokio::time::timeout(patience, heartbeats.beat(&who, CAP)).await;
-                lab.link.cancel(&who, 0, 0, CAP).await.unwrap();
+                lab.link.cancel(&who, Keep::NOT, 0, CAP).await.unwrap();
                 let left: Option<f64> = lab.tell(&["ZSCORE", ALIVE, &who.value]).await;
                 assert_eq!(left, None, "turn {turn}");
             }

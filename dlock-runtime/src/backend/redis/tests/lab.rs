@@ -20,7 +20,7 @@ use crate::backend::redis::outage::Attempts;
 use crate::backend::redis::pace::Pace;
 use crate::backend::redis::plan::{Plan, PollInterval};
 use crate::backend::{Link, Listener};
-use crate::policy::commands::{Acquire, Acquired, Claim, PushedGrant, Renewal};
+use crate::policy::commands::{Acquire, Acquired, Claim, Keep, PushedGrant, Renewal};
 use crate::values::config::{Address, Durability, Secret};
 use crate::values::entry;
 use crate::values::error::Refusal;
@@ -232,4 +232,13 @@ pub(super) fn assert_refused<T: std::fmt::Debug>(
         Err(CommandError::Refused(refusal, _)) => assert_eq!(refusal, expected),
         other => panic!("not refused: {other:?}"),
     }
+}
+
+/// What is released stays for so many seconds from this server time on.
+pub(super) fn kept(seconds: Option<u64>, from: u64) -> Keep {
+    seconds.map_or(Keep::NOT, |it| Keep::from(from, Duration::from_secs(it)))
+}
+
+pub(super) fn for_an_hour(link: &RedisLink) -> Keep {
+    kept(Some(3600), link.server_time())
 }

@@ -4,14 +4,14 @@
 use dlock_harness::RedisServer;
 use redis::Value;
 
-use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link, waiter};
+use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, for_an_hour, link, waiter};
 use super::refusals::{RIGHTS, as_user};
 use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::native::{Deletes, Native};
 use crate::backend::redis::{reply, scripts};
-use crate::policy::commands::{Acquired, Claim};
+use crate::policy::commands::{Acquired, Claim, Keep};
 
 const BOTH: [Native; 2] = [Native::Delex, Native::Delifeq];
 
@@ -53,7 +53,7 @@ async fn granted(link: &RedisLink, who: &Claim) {
 async fn cycle(link: &RedisLink) {
     let ours = claim("lock:a", "ours");
     granted(link, &ours).await;
-    assert!(link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
 }
 
 #[test]
@@ -120,7 +120,7 @@ async fn a_release_deletes_by_the_one_command_or_by_two() {
 }
 
 /// The reply of the release text with a native call that the server may not know.
-async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) -> Value {
+async fn released_by(native: Native, lab: &Lab, who: &Claim, keep: Keep) -> Value {
     let names = Names::new("lock:", false);
     let of = names.of(&who.key);
     let keys = [
@@ -133,7 +133,7 @@ async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) ->
     let keys = keys.each_ref().map(String::as_str);
     let arguments = [
         &*who.value,
-        &keep_until.to_string(),
+        &keep.to_string(),
         lab.link.connection.grant_key.argument(),
     ];
     let script = scripts::release(Some(native));
@@ -152,19 +152,19 @@ async fn a_call_that_the_server_does_not_know_goes_the_long_way() {
         let lab = Lab::new().await;
         let [ours, theirs, set, kept] = ["ours", "theirs", "set", "kept"]
             .map(|key| claim(&format!("lock:{key}"), "1|x|ours||30000|0|0||host|1|f|0"));
-        let found = async |who: &Claim, keep_until| {
-            let answer = released_by(native, &lab, who, keep_until).await;
+        let found = async |who: &Claim, keep| {
+            let answer = released_by(native, &lab, who, keep).await;
             reply::given_back(&answer).unwrap().answer.found
         };
         lab.granted(&ours).await;
-        assert!(found(&ours, 0).await);
-        assert!(!found(&ours, 0).await, "nothing is there");
+        assert!(found(&ours, Keep::NOT).await);
+        assert!(!found(&ours, Keep::NOT).await, "nothing is there");
         lab.granted(&claim("lock:theirs", "theirs")).await;
-        assert!(!found(&theirs, 0).await);
+        assert!(!found(&theirs, Keep::NOT).await);
         lab.server.cmd(&["SADD", "lock:set", "ours"]).await;
-        assert!(!found(&set, 0).await);
+        assert!(!found(&set, Keep::NOT).await);
         lab.granted(&kept).await;
-        assert!(found(&kept, lab.link.server_time() + HOUR).await);
+        assert!(found(&kept, for_an_hour(&lab.link)).await);
         let value = lab.link.read("lock:kept", CAP).await.unwrap();
         assert_eq!(value.as_deref(), Some("1|x|-ours||30000|0|0||host|1|f|0"));
         let left = ["lock:@fence", "lock:kept", "lock:set", "lock:theirs"];
@@ -180,7 +180,7 @@ async fn a_waiter_is_granted_the_lock_by_each_text() {
         lab.granted(&ours).await;
         let next = waiter("lock:a", lab.link.address().unwrap(), "next");
         assert!(matches!(lab.acquire(&next).await, Ok(Acquired::Queued(_))));
-        let answer = released_by(native, &lab, &ours, 0).await;
+        let answer = released_by(native, &lab, &ours, Keep::NOT).await;
         assert_eq!(answer, Value::Int(1), "nothing native was called");
         let value = lab.link.read("lock:a", CAP).await.unwrap();
         assert_eq!(value.as_deref(), Some(&*next.value));

@@ -13,7 +13,7 @@ use super::lab::{
 use crate::backend::redis::connect::connect;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::{Link, Listener};
-use crate::policy::commands::{Acquired, Claim, Polled};
+use crate::policy::commands::{Acquired, Claim, Keep, Polled};
 
 impl Lab {
     /// A claim of this link in the queue of a held lock.
@@ -41,7 +41,7 @@ async fn a_release_reaches_the_waiter_over_its_own_connection() {
     let waiting = waiter("lock:a", other.address().unwrap(), "theirs");
     assert!(matches!(ask(&other, &waiting).await, Acquired::Queued(_)));
 
-    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     let mut heard = Vec::new();
     until("the waiter hears of it", CAP, async || {
         heard.extend(theirs.take());
@@ -69,11 +69,11 @@ async fn a_hand_over_is_two_commands() {
     for number in 0..20 {
         lab.queued("lock:a", &format!("{number}")).await;
     }
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     let scripts =
         async || lab.server.commandstats("evalsha").await + lab.server.commandstats("eval").await;
     let before = scripts().await;
-    lab.link.release(&first, 0, CAP).await.unwrap();
+    lab.link.release(&first, Keep::NOT, CAP).await.unwrap();
     assert_eq!(
         scripts().await,
         before + 1,
@@ -89,7 +89,7 @@ async fn a_free_lock_costs_one_look_at_the_queue() {
     let lab = Lab::new().await;
     let ours = claim("lock:a", "ours");
     lab.granted(&ours).await; // from now on the script is known
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
     lab.granted(&ours).await;
     for (command, times) in [
@@ -116,7 +116,7 @@ async fn a_place_whose_heartbeat_was_lost_is_passed_over() {
     lab.queued("lock:a", "first").await;
     lab.server.cmd(&["DEL", "lock:@a:{lock:a}"]).await;
     lab.queued("lock:a", "second").await;
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     let value = lab.link.read("lock:a", CAP).await.unwrap();
     assert_eq!(value.as_deref().map(token_of), Some("second"));
 }
@@ -135,7 +135,7 @@ async fn a_sweep_takes_two_hundred_entries_those_that_lapsed_first() {
     let (waiting, alive) = ("lock:@w:{lock:a}", "lock:@a:{lock:a}");
     lab.server.cmd(&["EVAL", add, "2", waiting, alive]).await;
     let ours = claim("lock:a", "ours");
-    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(!lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     for set in [waiting, alive] {
         let left: Vec<String> = lab.server.ask(&["ZRANGE", set, "0", "-1"]).await;
         let mut left: Vec<&str> = left.iter().map(String::as_str).collect();
@@ -143,7 +143,7 @@ async fn a_sweep_takes_two_hundred_entries_those_that_lapsed_first() {
         let last = ["r|strange", "x||5|201", "x||5|202", "x||5|203", "x||5|204"];
         assert_eq!(left, last, "{set}");
     }
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     assert_eq!(lab.server.ask::<u64>(&["ZCARD", waiting]).await, 1);
 }
 
@@ -170,8 +170,8 @@ async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
     let ours = claim("lock:a", "1|x|token||30000|0|0||host|7|f|0|more");
     lab.granted(&ours).await;
     let waiting = lab.queued("lock:a", "first").await;
-    let until = lab.link.server_time() + 60_000_000;
-    assert!(lab.link.release(&ours, until, CAP).await.unwrap().found);
+    let keep = Keep::from(lab.link.server_time(), Duration::from_secs(60));
+    assert!(lab.link.release(&ours, keep, CAP).await.unwrap().found);
     let value = lab.link.read("lock:a", CAP).await.unwrap();
     assert_eq!(
         value.as_deref(),
@@ -179,7 +179,7 @@ async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
     );
     assert!((30_001..=60_000).contains(&lab.server.pttl("lock:a").await));
     assert!(
-        !lab.link.release(&ours, 0, CAP).await.unwrap().found,
+        !lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found,
         "again"
     );
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
@@ -201,7 +201,7 @@ async fn entries_and_grants_are_numbered_above_a_counter_that_is_ahead() {
         arrivals.push(score - 8e15);
     }
     assert_eq!(arrivals, [1.0, 2.0]);
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     // An epoch that far above the clock is not believed from a message: the waiter polls.
     assert!(lab.heard.take().is_empty());
     let (_, value) = lab.heard.take_hints().remove(0);
@@ -230,7 +230,7 @@ async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
     })
     .await;
     lab.queued("lock:a", "next").await;
-    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert_eq!(token_of(&lab.heard.take()[0].0.value), "next");
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Gone { .. }), "{answer:?}");
@@ -245,7 +245,13 @@ async fn another_type_is_told_and_left_alone_by_a_poll() {
     lab.server.cmd(&["DEL", "lock:a"]).await;
     lab.server.cmd(&["SADD", "lock:a", "x"]).await;
     assert!(lab.link.poll(&waiting, CAP).await.is_err());
-    assert!(lab.link.cancel(&waiting, 0, 0, CAP).await.unwrap().found);
+    assert!(
+        lab.link
+            .cancel(&waiting, Keep::NOT, 0, CAP)
+            .await
+            .unwrap()
+            .found
+    );
     assert_eq!(lab.keys().await, ["lock:@fence", "lock:a"]);
 }
 
@@ -307,7 +313,7 @@ async fn resp2_has_no_address_and_its_waiters_poll() {
     assert!(matches!(ask(&link, &waiting).await, Acquired::Queued(_)));
     let answer = link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
-    link.release(&ours, 0, CAP).await.unwrap();
+    link.release(&ours, Keep::NOT, CAP).await.unwrap();
     let answer = link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
 }

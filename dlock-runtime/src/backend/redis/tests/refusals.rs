@@ -4,13 +4,14 @@
 use dlock_harness::RedisServer;
 
 use super::lab::{
-    CAP, FENCES, HOUR, Lab, acquire, assert_refused, claim, link, renewal, token_of, waiter,
+    CAP, FENCES, HOUR, Lab, acquire, assert_refused, claim, for_an_hour, link, renewal, token_of,
+    waiter,
 };
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::errors;
 use crate::backend::redis::link::RedisLink;
-use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
+use crate::policy::commands::{Acquired, Claim, Keep, Polled, Renewed};
 use crate::values::error::Refusal;
 
 /// The rights that an exclusive lock needs; `docs/operate/server.md` lists the same.
@@ -59,8 +60,14 @@ async fn out_of_memory_what_is_held_can_be_renewed_and_given_back() {
         lab.link.renew(&items, CAP).await.unwrap(),
         [Renewed::Yes; 2]
     );
-    assert!(lab.link.release(&one, 0, CAP).await.unwrap().found);
-    assert!(lab.link.cancel(&two, 0, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&one, Keep::NOT, CAP).await.unwrap().found);
+    assert!(
+        lab.link
+            .cancel(&two, Keep::NOT, 0, CAP)
+            .await
+            .unwrap()
+            .found
+    );
     assert_eq!(lab.keys().await, ["lock:@fence"]);
 }
 
@@ -95,7 +102,7 @@ async fn out_of_memory_nobody_enters_the_queue() {
 async fn out_of_memory_a_release_hands_over() {
     let lab = Lab::new().await;
     let [ours, ..] = waited_for_out_of_memory(&lab).await;
-    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert_eq!(token_of(&lab.heard.take()[0].0.value), "first");
 }
 
@@ -103,10 +110,28 @@ async fn out_of_memory_a_release_hands_over() {
 async fn out_of_memory_a_cancel_hands_over() {
     let lab = Lab::new().await;
     let [ours, first, second] = waited_for_out_of_memory(&lab).await;
-    assert!(lab.link.cancel(&first, 0, 0, CAP).await.unwrap().found);
-    assert!(lab.link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
+    assert!(
+        lab.link
+            .cancel(&first, Keep::NOT, 0, CAP)
+            .await
+            .unwrap()
+            .found
+    );
+    assert!(
+        lab.link
+            .cancel(&ours, Keep::NOT, 0, CAP)
+            .await
+            .unwrap()
+            .found
+    );
     assert_eq!(token_of(&lab.heard.take()[0].0.value), "second");
-    assert!(lab.link.cancel(&second, 0, 0, CAP).await.unwrap().found);
+    assert!(
+        lab.link
+            .cancel(&second, Keep::NOT, 0, CAP)
+            .await
+            .unwrap()
+            .found
+    );
     assert_eq!(lab.keys().await, [FENCES]);
 }
 
@@ -115,7 +140,7 @@ async fn out_of_memory_a_late_release_hands_over() {
     let lab = Lab::new().await;
     let [ours, ..] = waited_for_out_of_memory(&lab).await;
     lab.server.cmd(&["DEL", "lock:a"]).await;
-    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(!lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert_eq!(token_of(&lab.heard.take()[0].0.value), "first");
 }
 
@@ -123,8 +148,8 @@ async fn out_of_memory_a_late_release_hands_over() {
 async fn out_of_memory_a_lock_is_kept() {
     let lab = Lab::new().await;
     let [ours, ..] = waited_for_out_of_memory(&lab).await;
-    let until = lab.link.server_time() + HOUR;
-    assert!(lab.link.release(&ours, until, CAP).await.unwrap().found);
+    let keep = for_an_hour(&lab.link);
+    assert!(lab.link.release(&ours, keep, CAP).await.unwrap().found);
     let value = lab.link.read("lock:a", CAP).await.unwrap();
     assert_eq!(value.as_deref(), Some("1|x|-ours||30000|0|0||host|1|f|0"));
 }
@@ -148,7 +173,7 @@ async fn out_of_memory_a_poll_keeps_its_place_alive() {
 async fn k16_out_of_memory_a_waiter_learns_of_its_grant() {
     let lab = Lab::new().await;
     let [ours, first, _] = waited_for_out_of_memory(&lab).await;
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     let before = lab.server.pttl("lock:a").await;
     let answer = lab.link.poll(&first, CAP).await;
     assert!(matches!(answer, Ok(Polled::Yours { .. })), "{answer:?}");
@@ -175,7 +200,7 @@ async fn where_publish_is_refused_the_grant_is_kept_and_the_poll_finds_it() {
             let command = acquire(claim, link.server_time() + HOUR);
             link.acquire(&command, CAP).await.unwrap();
         }
-        assert!(link.release(&ours, 0, CAP).await.unwrap().found);
+        assert!(link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
         let answer = link.poll(&waiting, CAP).await;
         assert!(matches!(answer, Ok(Polled::Yours { .. })), "{answer:?}");
         lab.link.ping(CAP).await.unwrap();
@@ -230,8 +255,13 @@ async fn eighteen_rights_and_a_channel_pattern_are_enough() {
         link.read("lock:a", CAP).await.unwrap().as_deref(),
         Some("ours")
     );
-    assert!(link.release(&ours, 0, CAP).await.unwrap().found);
-    assert!(link.cancel(&ours, 0, 0, CAP).await.unwrap().conclusive);
+    assert!(link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
+    assert!(
+        link.cancel(&ours, Keep::NOT, 0, CAP)
+            .await
+            .unwrap()
+            .conclusive
+    );
     link.ping(CAP).await.unwrap();
 }
 
@@ -335,14 +365,23 @@ async fn a_release_without_rights_says_so_and_leaves_the_lock() {
     server
         .cmd(&["ACL", "SETUSER", "worker", "-del", "-pexpire"])
         .await;
-    assert_refused(link.release(&ours, 0, CAP).await, Refusal::NoPermission);
-    assert_refused(link.cancel(&ours, 0, 0, CAP).await, Refusal::NoPermission);
+    assert_refused(
+        link.release(&ours, Keep::NOT, CAP).await,
+        Refusal::NoPermission,
+    );
+    assert_refused(
+        link.cancel(&ours, Keep::NOT, 0, CAP).await,
+        Refusal::NoPermission,
+    );
     assert_eq!(
         link.renew(&[renewal(&ours, 60)], CAP).await.unwrap(),
         [Renewed::Failed]
     );
     server.cmd(&["ACL", "SETUSER", "worker", "-get"]).await;
-    assert_refused(link.release(&ours, 0, CAP).await, Refusal::NoPermission);
+    assert_refused(
+        link.release(&ours, Keep::NOT, CAP).await,
+        Refusal::NoPermission,
+    );
     assert_eq!(
         link.renew(&[renewal(&ours, 60)], CAP).await.unwrap(),
         [Renewed::Failed]

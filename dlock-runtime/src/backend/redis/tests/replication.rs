@@ -8,7 +8,7 @@ use dlock_harness::{RedisServer, until};
 use super::lab::{CAP, HOUR, Heard, Lab, acquire, claim, link, listening, waiter};
 use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
-use crate::policy::commands::{Acquired, Claim};
+use crate::policy::commands::{Acquired, Claim, Keep};
 
 /// Waits until the replica has the master's data.
 async fn replicate(replica: &RedisServer, master: &RedisServer) {
@@ -46,7 +46,7 @@ async fn a_grant_that_a_replica_passes_on_is_not_taken_back() {
     new.cmd(&["REPLICAOF", "NO", "ONE"]).await;
     replicate(&old, &new).await;
     let at_the_new = link(&new.url()).await;
-    let released = at_the_new.release(&ours, 0, CAP).await;
+    let released = at_the_new.release(&ours, Keep::NOT, CAP).await;
     assert!(released.expect("an answer").found);
     until("the waiter hears of its grant", CAP, async || {
         let granted = heard.take();
@@ -62,7 +62,7 @@ async fn a_grant_that_a_replica_passes_on_is_not_taken_back() {
 async fn granted_to(lab: &Lab, ours: &Claim, dead: &Claim) -> Option<String> {
     lab.granted(ours).await;
     assert!(matches!(lab.acquire(dead).await, Ok(Acquired::Queued(_))));
-    let released = lab.link.release(ours, 0, CAP).await;
+    let released = lab.link.release(ours, Keep::NOT, CAP).await;
     assert!(released.expect("an answer").found);
     let value = lab.link.read("lock:a", CAP).await.expect("an answer");
     lab.server.cmd(&["DEL", "lock:a"]).await;

@@ -1,14 +1,14 @@
 //! Whichever right is missing, nothing is left without a time to live: each right is taken away in
 //! turn, for each operation of each kind, and the keys that it left are checked.
 
-use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, renewal, seconds, waiter};
+use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, for_an_hour, renewal, seconds, waiter};
 use super::refusals::{RIGHTS, as_user};
 use super::shared::MORE_RIGHTS;
 use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::link::heartbeats::Pace;
-use crate::policy::commands::Claim;
+use crate::policy::commands::{Claim, Keep};
 use crate::values::entry;
 use crate::values::kind::Kind;
 
@@ -110,9 +110,9 @@ async fn operate(link: &RedisLink, operation: Operation, ours: &Claim) {
             let heartbeats = link.heartbeats(Pace::of(CAP));
             drop(heartbeats.beat_together(twice, CAP).await);
         }
-        Release | HandOver => drop(link.release(ours, 0, CAP).await),
-        Keep => drop(link.release(ours, until, CAP).await),
-        Leave | Cancel => drop(link.cancel(ours, 0, 0, CAP).await),
+        Release | HandOver => drop(link.release(ours, Keep::NOT, CAP).await),
+        Keep => drop(link.release(ours, for_an_hour(link), CAP).await),
+        Leave | Cancel => drop(link.cancel(ours, Keep::NOT, 0, CAP).await),
         Renew => drop(link.renew(&[renewal(ours, 60)], CAP).await),
         Downgrade => drop(link.downgrade(ours, seconds(60), CAP).await),
         AcquireAll => {

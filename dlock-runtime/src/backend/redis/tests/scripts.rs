@@ -7,7 +7,7 @@ use redis::Value;
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link, renewal};
 use crate::backend::Link;
 use crate::backend::redis::scripts;
-use crate::policy::commands::{Acquired, Cancelled, Left, Renewed};
+use crate::policy::commands::{Acquired, Cancelled, Keep, Left, Renewed};
 use crate::values::about::{About, WrittenName};
 use crate::values::entry;
 use crate::values::kind::Kind;
@@ -43,7 +43,7 @@ async fn epochs_rise_over_keys_releases_and_a_flush() {
     let (one, two) = (claim("lock:a", "one"), claim("lock:b", "two"));
     let first = lab.granted(&one).await;
     let second = lab.granted(&two).await;
-    assert!(lab.link.release(&one, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&one, Keep::NOT, CAP).await.unwrap().found);
     let third = lab.granted(&one).await;
     lab.server.cmd(&["FLUSHALL"]).await;
     let fourth = lab.granted(&one).await;
@@ -63,7 +63,7 @@ async fn an_epoch_is_written_in_plain_digits() {
 
     // As after a clock that was far ahead.
     lab.server.cmd(&["SET", FENCES, "4000000000000000"]).await;
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     assert_eq!(lab.granted(&ours).await, 4_000_000_000_000_001);
     assert_eq!(
         lab.server.ask::<String>(&["GET", FENCES]).await,
@@ -77,7 +77,7 @@ async fn a_script_that_the_server_forgot_is_sent_again_in_the_same_call() {
     let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
     assert_eq!(stats(&lab).await, (1, 1), "unknown at first");
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     let before = stats(&lab).await;
     lab.granted(&ours).await;
     assert_eq!(
@@ -178,10 +178,10 @@ async fn a_value_of_another_type_is_left_alone() {
     let lab = Lab::new().await;
     let ours = claim("lock:a", "ours");
     lab.server.cmd(&["SADD", "lock:a", "ours"]).await;
-    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(!lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     let Cancelled {
         found, conclusive, ..
-    } = lab.link.cancel(&ours, 0, 0, CAP).await.unwrap();
+    } = lab.link.cancel(&ours, Keep::NOT, 0, CAP).await.unwrap();
     assert_eq!((found, conclusive), (false, true));
     assert!(lab.acquire(&ours).await.is_err());
     assert_eq!(lab.keys().await, ["lock:a"], "no epoch was drawn either");
@@ -192,12 +192,12 @@ async fn a_cancel_is_conclusive_when_it_found_something_or_nothing_can_come() {
     let lab = Lab::new().await;
     let ours = claim("lock:a", "ours");
     let later = lab.link.server_time() + HOUR;
-    let open = lab.link.cancel(&ours, 0, later, CAP).await.unwrap();
+    let open = lab.link.cancel(&ours, Keep::NOT, later, CAP).await.unwrap();
     assert_eq!((open.found, open.conclusive), (false, false));
     lab.granted(&ours).await;
-    let found = lab.link.cancel(&ours, 0, later, CAP).await.unwrap();
+    let found = lab.link.cancel(&ours, Keep::NOT, later, CAP).await.unwrap();
     assert_eq!((found.found, found.conclusive), (true, true));
-    let answered = lab.link.cancel(&ours, 0, 0, CAP).await.unwrap();
+    let answered = lab.link.cancel(&ours, Keep::NOT, 0, CAP).await.unwrap();
     assert_eq!((answered.found, answered.conclusive), (false, true));
     assert_eq!(lab.keys().await, [FENCES]);
 }
@@ -254,8 +254,8 @@ async fn resp2_says_the_same() {
         link.read("lock:a", CAP).await.unwrap().as_deref(),
         Some("ours")
     );
-    assert!(link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
-    assert!(!link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(link.cancel(&ours, Keep::NOT, 0, CAP).await.unwrap().found);
+    assert!(!link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert_eq!(link.read("lock:a", CAP).await.unwrap(), None);
 }
 

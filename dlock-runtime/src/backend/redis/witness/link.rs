@@ -16,7 +16,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::connection::Connection;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
 };
 use crate::policy::server_check::Answers;
 use crate::policy::server_check::rights::{Refused, Why, right};
@@ -62,7 +62,7 @@ impl WitnessedLink {
         };
         for claim in granted {
             let left = within.saturating_sub(begun.elapsed());
-            if self.link.release(claim, 0, left).await.is_err() {
+            if self.link.release(claim, Keep::NOT, left).await.is_err() {
                 return Err(CommandError::Unclear(error.reason()));
             }
         }
@@ -144,20 +144,20 @@ impl Link for WitnessedLink {
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         within: Duration,
     ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
-        self.link.release(claim, keep_until, within)
+        self.link.release(claim, keep, within)
     }
 
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled> {
-        self.link.cancel(claim, keep_until, not_after, within)
+        self.link.cancel(claim, keep, not_after, within)
     }
 
     /// A lease that is not confirmed counts as not renewed; one that is not ours is not ours.

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use super::super::{Answered, FirstAttempt, Joined, LeaderEpoch, PollResult, Taken};
 use super::site::{End, LEASE, Site, attempt, number, queue_key};
 use crate::policy::client::{GivenBack, Settled};
+use crate::policy::commands::Keep;
 use crate::policy::local_queue::{Attempt, Grant, GrantKind, Next, WaiterId};
 use crate::policy::tokens::ReleaseBy;
 use crate::strangers::CallersWaker;
@@ -169,7 +170,7 @@ impl Site {
         if given_back == GivenBack::HandedOn {
             return;
         }
-        let by_caller = GivenBack::ToServer(ReleaseBy::Caller { keep_until: 0 });
+        let by_caller = GivenBack::ToServer(ReleaseBy::Caller { keep: Keep::NOT });
         assert_eq!(given_back, by_caller, "it is held until then");
         self.ended(number, End::Taken);
         self.release(number);

@@ -4,7 +4,7 @@ use super::mutants::Mutant;
 use super::process::{Body, Phase, Process, Turn};
 use super::seen::Witness;
 use super::world::{Command, What, token_in};
-use crate::policy::commands::Renewed;
+use crate::policy::commands::{Keep, Renewed};
 use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -34,12 +34,12 @@ impl Process {
             Some(Action::Cancel {
                 token,
                 claim,
-                keep_until,
+                keep,
                 not_after,
             }) => {
                 let cancel = What::Cancel {
                     claim,
-                    keep_until: kept(turn, keep_until),
+                    keep: kept(turn, keep),
                     not_after,
                     behind: false,
                 };
@@ -106,10 +106,10 @@ impl Process {
     }
 }
 
-pub(super) fn kept(turn: &Turn<'_>, keep_until: u64) -> u64 {
+pub(super) fn kept(turn: &Turn<'_>, keep: Keep) -> Keep {
     if turn.run.is(Mutant::MinHoldForgotten) {
-        0
+        Keep::NOT
     } else {
-        keep_until
+        keep
     }
 }

@@ -7,7 +7,7 @@ use super::run::Wants;
 use super::seen::Witness;
 use super::world::What;
 use crate::policy::client::{Checked, GivenBack};
-use crate::policy::commands::{Renewal, Renewed};
+use crate::policy::commands::{Keep, Renewal, Renewed};
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::local_queue::{Attempt, Check, Grant, GrantKind, WaiterId};
 use crate::policy::tokens::ReleaseBy;
@@ -143,8 +143,8 @@ impl Process {
     fn body(&mut self, turn: &mut Turn<'_>, who: usize, body: Body) {
         let min_hold = self.order(turn.run, who).terms.bounds.min_hold;
         if let Some(min_hold) = min_hold {
-            let until = body.time + u64::try_from(min_hold.as_micros()).expect("short");
-            if !self.tokens.keep(body.token, until) {
+            let keep = Keep::from(body.time, min_hold);
+            if !self.tokens.keep(body.token, keep) {
                 return self.drop_guard(turn, &body, who, true);
             }
         }
@@ -208,10 +208,10 @@ impl Process {
         let may_hand_on = may_hand_on(self.order(turn.run, who).terms);
         match (self.client(turn)).give_back(body.token, now, may_hand_on, || {}) {
             GivenBack::HandedOn => saw_handed_on(turn, &body),
-            GivenBack::ToServer(ReleaseBy::Caller { keep_until }) => {
+            GivenBack::ToServer(ReleaseBy::Caller { keep }) => {
                 let (token, claim) = (body.token, body.claim);
-                let keep_until = kept(turn, keep_until);
-                self.send(turn, token, What::Release { claim, keep_until });
+                let keep = kept(turn, keep);
+                self.send(turn, token, What::Release { claim, keep });
                 self.contenders[who].phase = Phase::Releasing { token, sent: now };
             }
             GivenBack::ToServer(ReleaseBy::Host | ReleaseBy::Nobody) => {}
@@ -224,8 +224,8 @@ impl Process {
         token: Token,
         claim: crate::policy::commands::Claim,
     ) {
-        let keep_until = 0;
-        self.send(turn, token, What::Release { claim, keep_until });
+        let keep = Keep::NOT;
+        self.send(turn, token, What::Release { claim, keep });
     }
 
     /// The guard is dropped: the body was stopped, or never began and its contender waits again.

@@ -165,7 +165,6 @@ impl World {
     /// The epoch that the entries of an owner's hold share.
     pub(super) fn hold_epoch(&self) -> Option<u64> {
         let meta = self.server.stored_meta(KEY)?;
-        let (_, epoch) = meta.strip_prefix("1|#|o|")?.rsplit_once('|')?;
-        epoch.parse().ok()
+        entry::epoch_of_meta(&meta)
     }
 }

@@ -5,7 +5,7 @@ use super::mutants::Mutant;
 use super::run::Run;
 use super::serve::{Air, carry_out};
 use super::world::{Answer, KEY, What, token_in};
-use crate::policy::commands::{Acquired, Busy, Claim, Left, Polled, Renewed};
+use crate::policy::commands::{Acquired, Busy, Claim, Keep, Left, Polled, Renewed};
 use crate::policy::server::Server;
 use crate::values::entry::{self, Letter};
 
@@ -93,7 +93,10 @@ impl Bad<'_, '_> {
             (Mutant::DowngradeWithGap, What::Downgrade(renewal)) => {
                 let claim = &renewal.claim;
                 let until = self.server.expires(KEY).unwrap_or_default();
-                let found = self.server.release(claim, 0, self.time, self.air).found;
+                let found = self
+                    .server
+                    .release(claim, Keep::NOT, self.time, self.air)
+                    .found;
                 let reads = entry::reader_form(&claim.value).filter(|it| found && self.fits(it));
                 if let Some(reads) = &reads {
                     self.server.put_entry(KEY, reads, until, self.time);

@@ -7,7 +7,7 @@ use super::process::{Process, SentAcquire, Turn};
 use super::seen::Witness;
 use super::world::{Push, What, token_in};
 use crate::policy::client::Settled;
-use crate::policy::commands::{Acquired, Claim};
+use crate::policy::commands::{Acquired, Claim, Keep};
 use crate::policy::local_queue::{Attempt, GrantKind};
 use crate::policy::queue::CLAIM;
 use crate::values::moment::Moment;
@@ -121,7 +121,7 @@ fn stray(process: &mut Process, turn: &mut Turn<'_>, push: Push) {
     if turn.run.is(Mutant::KnownPushIsStray) {
         let cancel = What::Cancel {
             claim,
-            keep_until: 0,
+            keep: Keep::NOT,
             not_after: 0,
             behind: true,
         };

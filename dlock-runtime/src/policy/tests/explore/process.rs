@@ -9,7 +9,7 @@ use super::run::{Order, Run, Wants};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Clock, Command, Push, Reply, TOKENS_EACH, What, Wire, address_of};
 use crate::policy::client::Client;
-use crate::policy::commands::{Acquire, Claim};
+use crate::policy::commands::{Acquire, Claim, Keep};
 use crate::policy::local_queue::{Attempt, GrantKind, LocalQueue, Next, Remote, WaiterId};
 use crate::policy::queue;
 use crate::policy::tokens::Tokens;
@@ -275,7 +275,7 @@ impl Process {
         if link {
             let cancel = What::Cancel {
                 claim: attempt.claim.clone(),
-                keep_until: 0,
+                keep: Keep::NOT,
                 not_after: attempt.not_after,
                 behind: true,
             };

@@ -185,26 +185,27 @@ pub(super) fn carry_out(
     match what {
         What::Acquire(acquire) => Answer::Acquired(acquire_by(run, server, acquire, time, air)),
         What::Poll(claim) => Answer::Polled(server.poll(claim, time, air)),
-        What::Release { claim, keep_until } => {
+        What::Release { claim, keep } => {
             if run.is(Mutant::DelWithoutToken) {
                 server.remove(KEY);
             }
             if run.is(Mutant::ReleaseOfNothingGrantsNobody) && !server.holds(claim, time) {
                 return Answer::Released(GivenBack::default());
             }
-            let back = server.release(claim, *keep_until, time, air);
-            if run.is(Mutant::ReleaseKeepsToken) && back.found && *keep_until > time {
-                server.put(KEY, &claim.value, Some(*keep_until));
+            let back = server.release(claim, *keep, time, air);
+            let left = keep.left(time).filter(|_| back.found);
+            if let (true, Some(left)) = (run.is(Mutant::ReleaseKeepsToken), left) {
+                server.put(KEY, &claim.value, Some(time + left));
             }
             Answer::Released(back)
         }
         What::Cancel {
             claim,
-            keep_until,
+            keep,
             not_after,
             behind,
         } => {
-            let answer = server.cancel(claim, *keep_until, *not_after, time, air);
+            let answer = server.cancel(claim, *keep, *not_after, time, air);
             Answer::Cancelled(answer, *behind)
         }
         What::Downgrade(Renewal { claim, ttl }) => {

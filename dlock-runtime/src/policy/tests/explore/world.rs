@@ -11,7 +11,7 @@ use super::fingerprint::Fingerprint;
 use super::process::{Fence, Process};
 use super::run::Run;
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant, Renewal, Renewed,
 };
 use crate::policy::server::Server;
 use crate::values::entry;
@@ -80,11 +80,11 @@ pub(super) enum What {
     Poll(Claim),
     Release {
         claim: Claim,
-        keep_until: u64,
+        keep: Keep,
     },
     Cancel {
         claim: Claim,
-        keep_until: u64,
+        keep: Keep,
         not_after: u64,
         /// On the acquire's connection, behind it.
         behind: bool,

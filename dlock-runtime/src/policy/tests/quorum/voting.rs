@@ -1,8 +1,9 @@
 //! A node's side: one key, votes, numbers and hints.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::policy::commands::{Cancelled, Claim, Left, PushedGrant};
+use crate::policy::commands::{Cancelled, Claim, Keep, Left, PushedGrant};
 use crate::policy::quorum::commands::{
     Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Vote, WRITER_COMES, WRITER_WAITS,
 };
@@ -67,7 +68,7 @@ fn drawn(vote: &Vote) -> Option<u64> {
 }
 
 fn take_back(server: &mut Server, token: &str, not_after: u64, time: u64) -> Cancelled {
-    server.take_back_vote(&claim(token), (0, not_after), time, &mut nobody())
+    server.take_back_vote(&claim(token), (Keep::NOT, not_after), time, &mut nobody())
 }
 
 #[test]
@@ -175,7 +176,8 @@ fn min_hold_keeps_the_key_and_wakes_nobody() {
         told: Vec::new(),
         listening: &["b"],
     };
-    server.take_back_vote(&claim("a"), (5_000, 0), 1_000, &mut all);
+    let keep = Keep::from(0, Duration::from_millis(5));
+    server.take_back_vote(&claim("a"), (keep, 0), 1_000, &mut all);
     assert!(all.told.is_empty());
     assert!(matches!(
         server.vote(&ballot("b", 0), 4_999, &mut nobody()),
@@ -207,7 +209,7 @@ fn hinted(listening: &'static [&'static str], time: u64) -> Vec<String> {
         told: Vec::new(),
         listening,
     };
-    server.take_back_vote(&claim("a"), (0, 0), time, &mut all);
+    server.take_back_vote(&claim("a"), (Keep::NOT, 0), time, &mut all);
     all.told
 }
 
@@ -258,7 +260,7 @@ mod many_holders {
     }
 
     fn gives_back(server: &mut Server, claim: &Claim, time: u64) -> Cancelled {
-        server.take_back_vote(claim, (0, 0), time, &mut nobody())
+        server.take_back_vote(claim, (Keep::NOT, 0), time, &mut nobody())
     }
 
     #[test]
@@ -314,7 +316,7 @@ mod many_holders {
         let (mut server, [one, two, three], writer) = a_writer_behind_readers();
         gives_back(&mut server, &one, 2);
         let mut wire = all_listen();
-        server.take_back_vote(&two, (0, 0), 3, &mut wire);
+        server.take_back_vote(&two, (Keep::NOT, 0), 3, &mut wire);
         assert_eq!(wire.told, ["w"]);
         let Vote::Busy(held_back) = asks(&mut server, &three, 4) else {
             panic!("the writer comes first");
@@ -327,9 +329,24 @@ mod many_holders {
         // Behind a writer, everybody has a turn in the order in which they asked.
         assert_eq!(drawn(&asks(&mut server, &of(&Kind::Write, "w2"), 6)), None);
         let mut wire = all_listen();
-        server.take_back_vote(&writer, (0, 0), 7, &mut wire);
+        server.take_back_vote(&writer, (Keep::NOT, 0), 7, &mut wire);
         assert_eq!(wire.told, ["r3"]);
         assert!(drawn(&asks(&mut server, &three, 8)).is_some());
+    }
+
+    /// A writer that counts as waiting until a time that can't be yet asked before the step.
+    #[test]
+    fn a_dead_writer_is_left_the_turn_for_its_time_although_the_clock_was_set_back() {
+        let mut server = Server::default();
+        let [one, two, writer] = [(Kind::Read, "r1"), (Kind::Read, "r2"), (Kind::Write, "w")]
+            .map(|(kind, it)| of(&kind, it));
+        let before = 600_000_000;
+        asks(&mut server, &one, before);
+        assert_eq!(drawn(&asks(&mut server, &writer, before)), None);
+        let waits = u64::try_from(WRITER_WAITS.as_micros()).unwrap();
+        assert_eq!(drawn(&asks(&mut server, &two, 1)), None);
+        assert_eq!(drawn(&asks(&mut server, &two, waits)), None);
+        assert!(drawn(&asks(&mut server, &two, 1 + waits)).is_some());
     }
 
     /// The last reader leaves when two writers wait, of which the second one has gone meanwhile.
@@ -338,7 +355,7 @@ mod many_holders {
         let (mut server, [one, two, three], _) = a_writer_behind_readers();
         asks(&mut server, &of(&Kind::Write, "w2"), 3);
         gives_back(&mut server, &one, 3);
-        server.take_back_vote(&two, (0, 0), 4, &mut all_listen());
+        server.take_back_vote(&two, (Keep::NOT, 0), 4, &mut all_listen());
         let comes = u64::try_from(WRITER_COMES.as_micros()).unwrap();
         assert_eq!(drawn(&asks(&mut server, &three, 3 + comes)), None);
         assert!(drawn(&asks(&mut server, &three, 4 + comes)).is_some());
@@ -357,7 +374,7 @@ mod many_holders {
         let time = time + 10; // the first one has not asked again
         gives_back(&mut server, &one, time);
         let mut wire = all_listen();
-        server.take_back_vote(&two, (0, 0), time, &mut wire);
+        server.take_back_vote(&two, (Keep::NOT, 0), time, &mut wire);
         assert!(wire.told.is_empty());
         assert_eq!(drawn(&asks(&mut server, &three, time)), None);
         assert!(drawn(&server.vote(&waits, time, &mut nobody())).is_some());
@@ -370,7 +387,7 @@ mod many_holders {
         asks(&mut server, &ann, 0);
         assert_eq!(drawn(&asks(&mut server, &of(&Kind::Write, "w"), 0)), None);
         assert_eq!(drawn(&asks(&mut server, &of(&Kind::Read, "r3"), 0)), None);
-        server.take_back_vote(&ann, (0, 0), 1, &mut all_listen());
+        server.take_back_vote(&ann, (Keep::NOT, 0), 1, &mut all_listen());
         assert!(drawn(&asks(&mut server, &of(&Kind::Read, "r3"), 1)).is_some());
     }
 
@@ -379,7 +396,7 @@ mod many_holders {
         let (mut server, [one, two, three], _) = a_writer_behind_readers();
         gives_back(&mut server, &one, 2);
         let mut wire = nobody();
-        server.take_back_vote(&two, (0, 0), 2, &mut wire);
+        server.take_back_vote(&two, (Keep::NOT, 0), 2, &mut wire);
         assert_eq!(wire.told, ["w", "r3"]);
         assert!(drawn(&asks(&mut server, &three, 3)).is_some());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world::{KEY, World, at_address, name, of_lease, once, waiter};
+use super::world::{KEY, World, at_address, name, of_lease, once, until_then, waiter};
 use super::{MS, NOW};
 use crate::policy::commands::{Acquired, Polled};
 use crate::policy::queue;
@@ -314,9 +314,13 @@ fn k12_a_cancel_keeps_the_lock_as_well() {
     let mut world = World::with_waiters(&["a"]);
     let until = world.time + 60_000 * MS;
     let holder = once("holder");
-    let answer = world
-        .server
-        .cancel(&holder, until, 0, world.time, &mut world.wire);
+    let answer = world.server.cancel(
+        &holder,
+        until_then(until, world.time),
+        0,
+        world.time,
+        &mut world.wire,
+    );
     assert!(answer.found && answer.conclusive);
     assert_eq!(world.left(), 60_000, "longer than the lease was");
     assert!(world.pushed().is_empty());

@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::policy::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, Left, PushedGrant, Renewal, Renewed,
+    Acquire, Acquired, Busy, Cancelled, Claim, Keep, Left, PushedGrant, Renewal, Renewed,
 };
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::ttl::Ttl;
@@ -38,11 +38,12 @@ impl Quiet {
     }
 
     fn release(&mut self, claim: &Claim, time: u64) -> bool {
-        self.0.release(claim, 0, time, &mut NoPushes).found
+        self.0.release(claim, Keep::NOT, time, &mut NoPushes).found
     }
 
     fn cancel(&mut self, claim: &Claim, not_after: u64, time: u64) -> Cancelled {
-        self.0.cancel(claim, 0, not_after, time, &mut NoPushes)
+        self.0
+            .cancel(claim, Keep::NOT, not_after, time, &mut NoPushes)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::world::{KEY, World, at_address, name, once, waiter};
 use super::{MS, NOW};
-use crate::policy::commands::{Acquire, Acquired, Left, Polled};
+use crate::policy::commands::{Acquire, Acquired, Keep, Left, Polled};
 use crate::policy::queue;
 
 #[test]
@@ -191,15 +191,23 @@ fn lapsed_queues_do_not_pile_up() {
 #[test]
 fn a_cancel_of_a_waiter_is_conclusive_and_leaves_the_holder_alone() {
     let mut world = World::with_waiters(&["a", "b"]);
-    let answer = world
-        .server
-        .cancel(&waiter("a"), 0, u64::MAX, world.time, &mut world.wire);
+    let answer = world.server.cancel(
+        &waiter("a"),
+        Keep::NOT,
+        u64::MAX,
+        world.time,
+        &mut world.wire,
+    );
     assert!(answer.found && answer.conclusive);
     assert_eq!(world.waiting(), ["b"]);
     assert_eq!(world.holder().as_deref(), Some("holder"));
-    let again = world
-        .server
-        .cancel(&waiter("a"), 0, u64::MAX, world.time, &mut world.wire);
+    let again = world.server.cancel(
+        &waiter("a"),
+        Keep::NOT,
+        u64::MAX,
+        world.time,
+        &mut world.wire,
+    );
     assert!(!again.found && !again.conclusive);
 }
 

@@ -1,9 +1,10 @@
 //! One lock, its waiters, and the pushes to them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::{MS, NOW};
-use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Polled, PushedGrant};
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Keep, Polled, PushedGrant};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::entry;
 use crate::values::kind::Kind;
@@ -71,7 +72,7 @@ pub(super) fn name(entry: &str) -> String {
 }
 
 fn lease(seconds: u64) -> Ttl {
-    Ttl::new(std::time::Duration::from_secs(seconds)).unwrap()
+    Ttl::new(Duration::from_secs(seconds)).unwrap()
 }
 
 impl World {
@@ -118,13 +119,19 @@ impl World {
 
     pub(super) fn release_keeping(&mut self, claim: &Claim, until: u64) -> bool {
         self.server
-            .release(claim, until, self.time, &mut self.wire)
+            .release(
+                claim,
+                until_then(until, self.time),
+                self.time,
+                &mut self.wire,
+            )
             .found
     }
 
     /// For a claim whose acquire was answered.
     pub(super) fn cancel(&mut self, claim: &Claim) -> Cancelled {
-        self.server.cancel(claim, 0, 0, self.time, &mut self.wire)
+        self.server
+            .cancel(claim, Keep::NOT, 0, self.time, &mut self.wire)
     }
 
     /// The holder, by name.
@@ -149,4 +156,9 @@ impl World {
     pub(super) fn left(&self) -> u64 {
         (self.server.expires(KEY).unwrap() - self.time) / MS
     }
+}
+
+/// Kept from now on until then.
+pub(super) fn until_then(until: u64, time: u64) -> Keep {
+    Keep::from(time, Duration::from_micros(until.saturating_sub(time)))
 }

@@ -11,6 +11,7 @@ use proptest::test_runner::RngSeed;
 
 use self::account::Account;
 use super::ms;
+use crate::policy::commands::Keep;
 use crate::values::bounds::Bounds;
 
 /// An index is taken modulo the number of tokens or commands that exist.
@@ -33,7 +34,7 @@ enum Event {
     StrayAhead(u64),
     Keep {
         who: usize,
-        until: u64,
+        keep: Keep,
     },
     Abandon {
         who: usize,
@@ -69,7 +70,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => who().prop_map(Event::GiveUp),
         1 => who().prop_map(Event::Stray),
         1 => (0..4u64).prop_map(Event::StrayAhead),
-        2 => (who(), 1..1000u64).prop_map(|(who, until)| Event::Keep { who, until }),
+        2 => (who(), 1..1000u64).prop_map(|(who, from)| Event::Keep { who, keep: Keep::from(from, ms(1)) }),
         2 => (who(), any::<bool>()).prop_map(|(who, behind)| Event::Abandon { who, behind }),
         2 => who().prop_map(Event::Release),
         1 => who().prop_map(Event::Released),

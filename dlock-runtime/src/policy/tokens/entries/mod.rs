@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::timeline::Timeline;
-use crate::policy::commands::Claim;
+use crate::policy::commands::{Claim, Keep};
 use crate::policy::lease::Lease;
 use crate::values::hashed::HashedMap;
 use crate::values::moment::Moment;
@@ -30,9 +30,7 @@ const SHRINK_ABOVE: usize = 1024;
 pub(super) struct Entry<H> {
     pub(super) claim: Claim,
     pub(super) state: State<H>,
-    /// The server's time until which the key stays although its holder is done (`min_hold`); 0:
-    /// none.
-    pub(super) keep_until: u64,
+    pub(super) keep: Keep,
     /// The next check; [`Moment::NEVER`]: none.
     next_check: Moment,
 }
@@ -68,7 +66,7 @@ impl<H> Entries<H> {
         let entry = Entry {
             claim,
             state: State::Acquiring,
-            keep_until: 0,
+            keep: Keep::NOT,
             next_check: Moment::NEVER,
         };
         // A token enters once; if it ever came twice, nothing of the first may stay in the

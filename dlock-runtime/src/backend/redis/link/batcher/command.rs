@@ -15,44 +15,38 @@ use crate::backend::redis::link::connection::Connection;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::reply::{self, Item};
 use crate::backend::redis::scripts::{self, By};
-use crate::policy::commands::{Acquire, Claim};
+use crate::policy::commands::{Acquire, Claim, Keep};
 use crate::policy::quorum::commands::Ballot;
 
 #[derive(Clone, Copy)]
 pub(in crate::backend::redis) enum Command<'a> {
     Acquire(&'a Acquire),
-    Release { claim: &'a Claim, keep_until: u64 },
+    Release { claim: &'a Claim, keep: Keep },
     Vote(&'a Ballot),
     Adopt { claim: &'a Claim, epoch: u64 },
-    TakeBack { claim: &'a Claim, keep_until: u64 },
+    TakeBack { claim: &'a Claim, keep: Keep },
 }
 
 /// The same, for a caller that may go before it is sent.
 pub(in crate::backend::redis) enum OwnedCommand {
     Acquire(Acquire),
-    Release { claim: Claim, keep_until: u64 },
+    Release { claim: Claim, keep: Keep },
     Vote(Ballot),
     Adopt { claim: Claim, epoch: u64 },
-    TakeBack { claim: Claim, keep_until: u64 },
+    TakeBack { claim: Claim, keep: Keep },
 }
 
 impl OwnedCommand {
     pub(in crate::backend::redis) fn command(&self) -> Command<'_> {
         match self {
             OwnedCommand::Acquire(command) => Command::Acquire(command),
-            OwnedCommand::Release { claim, keep_until } => Command::Release {
-                claim,
-                keep_until: *keep_until,
-            },
+            OwnedCommand::Release { claim, keep } => Command::Release { claim, keep: *keep },
             OwnedCommand::Vote(ballot) => Command::Vote(ballot),
             OwnedCommand::Adopt { claim, epoch } => Command::Adopt {
                 claim,
                 epoch: *epoch,
             },
-            OwnedCommand::TakeBack { claim, keep_until } => Command::TakeBack {
-                claim,
-                keep_until: *keep_until,
-            },
+            OwnedCommand::TakeBack { claim, keep } => Command::TakeBack { claim, keep: *keep },
         }
     }
 }
@@ -61,18 +55,18 @@ impl<'a> Command<'a> {
     pub(super) fn to_owned(self) -> OwnedCommand {
         match self {
             Command::Acquire(command) => OwnedCommand::Acquire(command.clone()),
-            Command::Release { claim, keep_until } => OwnedCommand::Release {
+            Command::Release { claim, keep } => OwnedCommand::Release {
                 claim: claim.clone(),
-                keep_until,
+                keep,
             },
             Command::Vote(ballot) => OwnedCommand::Vote(ballot.clone()),
             Command::Adopt { claim, epoch } => OwnedCommand::Adopt {
                 claim: claim.clone(),
                 epoch,
             },
-            Command::TakeBack { claim, keep_until } => OwnedCommand::TakeBack {
+            Command::TakeBack { claim, keep } => OwnedCommand::TakeBack {
                 claim: claim.clone(),
-                keep_until,
+                keep,
             },
         }
     }
@@ -111,7 +105,7 @@ impl<'a> Command<'a> {
                 repair: calls::repair(command),
                 queues: command.claim.queues,
             },
-            Command::Release { keep_until, .. } => Terms::Release { keep_until },
+            Command::Release { keep, .. } => Terms::Release { keep },
             Command::Vote(ballot) => Terms::Vote {
                 lease: ballot.lease.as_millis(),
                 not_after: ballot.not_after,
@@ -119,7 +113,7 @@ impl<'a> Command<'a> {
                 proposal: ballot.proposed(),
             },
             Command::Adopt { .. } => Terms::Adopt,
-            Command::TakeBack { keep_until, .. } => Terms::TakeBack { keep_until },
+            Command::TakeBack { keep, .. } => Terms::TakeBack { keep },
         }
     }
 
@@ -127,8 +121,8 @@ impl<'a> Command<'a> {
     pub(super) fn alone(self, connection: &Connection, by: By) -> Cmd {
         let call = match self {
             Command::Acquire(command) => calls::acquire(command),
-            Command::Release { claim, keep_until } => {
-                calls::release(claim, keep_until, connection.deletes.native())
+            Command::Release { claim, keep } => {
+                calls::release(claim, keep, connection.deletes.native())
             }
             _ => return of_node(by, &connection.names, [self].into_iter()),
         };
@@ -280,7 +274,7 @@ pub(super) fn of_node<'a>(
 #[derive(Clone, Copy, PartialEq)]
 enum Terms<'a> {
     Release {
-        keep_until: u64,
+        keep: Keep,
     },
     Acquire {
         lease: u64,
@@ -296,7 +290,7 @@ enum Terms<'a> {
     },
     Adopt,
     TakeBack {
-        keep_until: u64,
+        keep: Keep,
     },
 }
 
@@ -317,9 +311,7 @@ impl Terms<'_> {
 
     fn write(&self, command: &mut Cmd) {
         match self {
-            Terms::Release { keep_until } | Terms::TakeBack { keep_until } => {
-                command.arg(keep_until)
-            }
+            Terms::Release { keep } | Terms::TakeBack { keep } => command.arg(keep),
             Terms::Vote {
                 lease,
                 not_after,

@@ -17,7 +17,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::Batcher;
 use crate::backend::redis::reply::Item;
-use crate::policy::commands::{Acquired, Claim};
+use crate::policy::commands::{Acquired, Claim, Keep};
 use crate::values::error::Reason;
 
 /// Polls without a waker.
@@ -264,7 +264,7 @@ async fn a_links_command_that_is_dropped_is_never_sent() {
     drop(link.acquire(&commands[5], CAP)); // begins when it is polled
     {
         let mut gone = link.acquire(&commands[3], CAP);
-        let mut released = link.release(&claims[4], 0, CAP);
+        let mut released = link.release(&claims[4], Keep::NOT, CAP);
         assert!(poll_once(Pin::new(&mut gone)).is_pending());
         assert!(poll_once(Pin::new(&mut released)).is_pending());
     }
@@ -298,7 +298,7 @@ async fn a_cancel_of_who_goes_after_it_was_sent_comes_behind() {
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
     let not_after = held.link.server_time() + HOUR;
-    let mut cancel = pin!(held.link.cancel(&gone, 0, not_after, CAP));
+    let mut cancel = pin!(held.link.cancel(&gone, Keep::NOT, not_after, CAP));
     assert!(poll_once(cancel.as_mut()).is_pending());
     held.proxy.release_held();
     assert!(cancel.await.unwrap().found, "the acquire was there before");
@@ -315,7 +315,7 @@ async fn no_cancel_overtakes_a_batch_behind_a_crowd() {
         // From then on the server knows the script.
         .ask_together([0; 2].map(|_| release(&claim("lock:x", "x"))).into(), CAP)
         .await;
-    lab.link.cancel(&gone, 0, 0, CAP).await.unwrap();
+    lab.link.cancel(&gone, Keep::NOT, 0, CAP).await.unwrap();
     let mut crowd: Vec<_> = (0..64)
         .map(|_| Box::pin(unconstrained(lab.link.ping(CAP))))
         .collect();
@@ -326,7 +326,7 @@ async fn no_cancel_overtakes_a_batch_behind_a_crowd() {
     let mut batch = pin!(batcher.ask_together(both.into(), CAP));
     assert!(poll_once(batch.as_mut()).is_pending());
     tokio::task::yield_now().await; // the connection takes the queued commands
-    let mut cancel = lab.link.cancel(&gone, 0, 0, CAP);
+    let mut cancel = lab.link.cancel(&gone, Keep::NOT, 0, CAP);
     assert!(poll_once(cancel.as_mut()).is_pending());
     batch.await;
     assert!(cancel.await.unwrap().found, "the acquire was there before");
@@ -416,7 +416,7 @@ async fn no_cancel_overtakes_the_acquire_of_a_caller_that_has_gone() {
                 let patience = Duration::from_micros((turn * 7 + task * 131) % 400);
                 let ask = batcher.ask(take(&lab.link, &who), CAP);
                 let _ = tokio::time::timeout(patience, ask).await;
-                lab.link.cancel(&who, 0, 0, CAP).await.unwrap();
+                lab.link.cancel(&who, Keep::NOT, 0, CAP).await.unwrap();
                 if turn % 16 == task {
                     lab.tell::<()>(&["SCRIPT", "FLUSH"]).await;
                 }

@@ -16,7 +16,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::{Batcher, OwnedCommand};
 use crate::backend::redis::reply::Item;
-use crate::policy::commands::{Acquired, Claim};
+use crate::policy::commands::{Acquired, Claim, Keep};
 use crate::values::error::Refusal;
 
 /// The maximum number of items in one command.
@@ -25,7 +25,7 @@ const FEW: usize = 4;
 fn release(who: &Claim) -> OwnedCommand {
     OwnedCommand::Release {
         claim: who.clone(),
-        keep_until: 0,
+        keep: Keep::NOT,
     }
 }
 
@@ -126,7 +126,7 @@ async fn a_batch_lets_in_readers_who_wait() {
     };
     assert_eq!(told(&lab), ["a", "b"]);
     for reader in &readers {
-        lab.link.release(reader, 0, CAP).await.unwrap();
+        lab.link.release(reader, Keep::NOT, CAP).await.unwrap();
     }
     assert_eq!(told(&lab), ["late"], "it stood behind them");
 }

@@ -12,7 +12,7 @@ use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::reply::{Item, OfNode};
 use crate::backend::redis::tests::lab::Heard;
 use crate::backend::{Answer, Link, Node};
-use crate::policy::commands::Claim;
+use crate::policy::commands::{Claim, Keep};
 use crate::policy::quorum::commands::{Ballot, Vote};
 
 /// Polls it once: from then on it is sent, sooner or later.
@@ -54,7 +54,7 @@ async fn sent_without_callers(in_flight: usize) {
     }
     let mut answers: Vec<_> = ballots
         .iter()
-        .map(|it| link.take_back(&it.claim, 0, 0, CAP))
+        .map(|it| link.take_back(&it.claim, Keep::NOT, 0, CAP))
         .collect();
     answers.iter_mut().for_each(begin);
     drop(answers);
@@ -79,9 +79,9 @@ async fn commands_for_a_lock_are_executed_in_the_order_in_which_they_began() {
     first.iter_mut().for_each(begin);
     let mut one = link.vote(&a, CAP);
     let mut two = link.vote(&b, CAP);
-    let mut three = link.take_back(&a.claim, 0, 0, CAP);
+    let mut three = link.take_back(&a.claim, Keep::NOT, 0, CAP);
     let mut four = link.vote(&b, CAP);
-    let mut five = link.take_back(&b.claim, 0, 0, CAP);
+    let mut five = link.take_back(&b.claim, Keep::NOT, 0, CAP);
     begin(&mut one);
     begin(&mut two);
     begin(&mut three);
@@ -167,7 +167,7 @@ async fn a_lock_that_is_taken_back_twice_in_a_batch_was_held_once() {
     vote(&link, &b, 1).await;
     let take_back = |claim: &Claim| OwnedCommand::TakeBack {
         claim: claim.clone(),
-        keep_until: 0,
+        keep: Keep::NOT,
     };
     let batch = [&a, &a, &b].map(take_back);
     let answers = ask_together(&link, batch).await;

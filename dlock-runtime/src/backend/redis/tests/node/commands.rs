@@ -5,8 +5,9 @@ use std::sync::Arc;
 use dlock_harness::until;
 
 use super::{CAP, HOUR, ballot, claim, link, listening, of_kind, server, take_back, vote};
-use crate::backend::redis::tests::lab::Heard;
+use crate::backend::redis::tests::lab::{Heard, for_an_hour};
 use crate::backend::{Link, Node};
+use crate::policy::commands::Keep;
 use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::values::entry::LEFT_TO_A_WRITER;
 use crate::values::kind::Kind;
@@ -59,9 +60,15 @@ async fn a_late_vote_creates_nothing_and_a_later_take_back_is_conclusive() {
     };
     assert!(time > late.not_after);
     assert_eq!(server.keys().await, keys);
-    let open = link.take_back(&a, 0, time + HOUR, CAP).await.unwrap();
+    let open = link
+        .take_back(&a, Keep::NOT, time + HOUR, CAP)
+        .await
+        .unwrap();
     assert!(!open.found && !open.conclusive);
-    let over = link.take_back(&a, 0, late.not_after, CAP).await.unwrap();
+    let over = link
+        .take_back(&a, Keep::NOT, late.not_after, CAP)
+        .await
+        .unwrap();
     assert!(!over.found && over.conclusive);
 }
 
@@ -73,7 +80,7 @@ async fn a_vote_that_is_taken_back_stays_as_nobodys_until_it_may_go() {
     let [a, b] = ["a", "b"].map(|token| claim("lock:k", token));
     vote(&link, &a, 1).await;
     let kept = link
-        .take_back(&a, link.server_time() + HOUR, 0, CAP)
+        .take_back(&a, for_an_hour(&link), 0, CAP)
         .await
         .unwrap();
     assert!(kept.found && kept.conclusive);

@@ -9,6 +9,7 @@ use super::{CAP, HOUR, ballot, claim, link};
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::tests::lab::{self, acquire};
 use crate::backend::{Link, Node};
+use crate::policy::commands::Keep;
 
 const TASKS: u32 = 64;
 const CYCLES: u32 = 1000;
@@ -36,11 +37,11 @@ async fn cycles(server: &RedisServer, link: RedisLink, of_node: bool) -> f64 {
                     let mut ballot = ballot(&who, link.server_time(), &link);
                     ballot.not_after = ballot.not_after >> 20 << 20;
                     link.vote(&ballot, CAP).await.unwrap();
-                    assert!(link.take_back(&who, 0, 0, CAP).await.unwrap().found);
+                    assert!(link.take_back(&who, Keep::NOT, 0, CAP).await.unwrap().found);
                 } else {
                     let until = (link.server_time() + HOUR) >> 20 << 20;
                     link.acquire(&acquire(&who, until), CAP).await.unwrap();
-                    assert!(link.release(&who, 0, CAP).await.unwrap().found);
+                    assert!(link.release(&who, Keep::NOT, CAP).await.unwrap().found);
                 }
             }
         })

@@ -22,7 +22,7 @@ use crate::backend::redis::membership::NodePlan;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::plan::Plan;
 use crate::backend::{Link, Listener, Node};
-use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::quorum::commands::{Ballot, Vote};
 use crate::values::entry;
 use crate::values::kind::Kind;
@@ -94,7 +94,7 @@ async fn vote(link: &RedisLink, claim: &Claim, proposal: u64) -> Vote {
 }
 
 async fn take_back(link: &RedisLink, claim: &Claim) -> Cancelled {
-    let answer = link.take_back(claim, 0, 0, CAP).await;
+    let answer = link.take_back(claim, Keep::NOT, 0, CAP).await;
     answer.expect("an answer")
 }
 

@@ -9,6 +9,7 @@ use crate::backend::redis::connect::connect;
 use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::tests::lab::assert_refused;
 use crate::backend::redis::tests::node::OF_THREE;
+use crate::policy::commands::Keep;
 use crate::policy::quorum::commands::Vote;
 use crate::values::error::Refusal;
 
@@ -88,7 +89,7 @@ async fn with_the_rights_of_a_node_and_no_others_all_items_are_executed() {
         link.adopt(&claims[0], 1000, CAP).await.unwrap();
         let back = claims.map(|claim| OwnedCommand::TakeBack {
             claim,
-            keep_until: 0,
+            keep: Keep::NOT,
         });
         for answer in link.node_batcher().ask_together(back.into(), CAP).await {
             let answer = answer.unwrap().unwrap().of_node().unwrap();
@@ -127,12 +128,12 @@ async fn a_missing_right_leaves_nothing_half_done() {
         let items = vec![
             OwnedCommand::TakeBack {
                 claim: claims[0].clone(),
-                keep_until: 0,
+                keep: Keep::NOT,
             },
             OwnedCommand::Vote(ballot(&fresh, 50, &link)),
             OwnedCommand::TakeBack {
                 claim: claims[1].clone(),
-                keep_until: 0,
+                keep: Keep::NOT,
             },
         ];
         let answers = link.node_batcher().ask_together(items, CAP).await;

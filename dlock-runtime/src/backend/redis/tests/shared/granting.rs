@@ -2,6 +2,7 @@
 //! waiter receives the push.
 
 use super::*;
+use crate::backend::redis::link::heartbeats::Pace;
 
 /// F62: one command, however many readers wait.
 #[tokio::test]
@@ -17,7 +18,7 @@ async fn f62_a_release_reaches_all_readers_at_the_head() {
     }
     lab.in_line(&writer(&lab, "next")).await;
     lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
-    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert_eq!(lab.server.commandstats("eval").await, 1, "unknown so far");
     assert_eq!(lab.server.commandstats("publish").await, 100);
     let expected: Vec<String> = readers.iter().map(|it| it.value.to_string()).collect();
@@ -36,7 +37,7 @@ async fn a_hundred_grants_are_made_in_one_command() {
         lab.in_line(&reader(&lab, &format!("{number:03}"))).await;
     }
     lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     assert_eq!(lab.heard(120).await.len(), 120);
     assert_eq!(lab.tell::<u64>(&["EXISTS", "lock:@w:{lock:a}"]).await, 0);
     let calls = lab.server.commandstats("eval").await;
@@ -110,6 +111,48 @@ async fn k7_a_dead_writer_at_the_head_is_passed_over() {
     assert!(lab.link.holds(&ours, CAP).await.unwrap());
 }
 
+/// As after the server's clock was set back by ten minutes: what was written before ends too late.
+async fn set_back(lab: &Lab, key: &str, member: &str) {
+    let later = "600000000";
+    let score: u64 = lab.tell(&["ZINCRBY", key, later, member]).await;
+    assert!(score > lab.link.server_time() + 590_000_000);
+}
+
+#[tokio::test]
+async fn a_dead_head_and_a_dead_holder_end_although_the_clock_was_set_back() {
+    let lab = Lab::new().await;
+    let (ours, dead, waiting) = (reader(&lab, "a"), writer(&lab, "dead"), reader(&lab, "b"));
+    lab.granted(&ours).await;
+    lab.in_line(&dead).await;
+    lab.in_line(&waiting).await;
+    let heartbeats = "lock:@a:{lock:a}";
+    set_back(&lab, heartbeats, &dead.value).await;
+    // A batch of heartbeats grants nothing: it asks for the poll that makes the entry lapse in time.
+    for (asks_again, most) in [(true, 600), (false, 4)] {
+        let beat = lab.link.heartbeats(Pace::of(CAP));
+        let answer = beat.beat_together(vec![waiting.clone(); 2], CAP).await;
+        assert_eq!(matches!(answer[0], Some(Ok(None))), asks_again);
+        let score: u64 = lab.tell(&["ZSCORE", heartbeats, &dead.value]).await;
+        assert!(score < lab.link.server_time() + most * 1_010_000);
+        let answer = lab.link.poll(&waiting, CAP).await.unwrap();
+        assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
+    }
+    lab.link.cancel(&dead, Keep::NOT, 0, CAP).await.unwrap();
+    for (ttl, left) in [(20, 30_000), (90, 90_000)] {
+        lab.link.renew(&[renewal(&ours, ttl)], CAP).await.unwrap();
+        for of in [&ours, &waiting] {
+            set_back(&lab, LOCK, &of.value).await;
+        }
+        lab.link.poll(&waiting, CAP).await.unwrap();
+        let now = lab.link.server_time() / 1000;
+        let score: u64 = lab.tell(&["ZSCORE", LOCK, &ours.value]).await;
+        assert!((left - 1000..=left + 50).contains(&(score / 1000 - now)));
+        assert!(lab.server.pttl(LOCK).await <= 90_060);
+    }
+    let meta = lab.members().await.pop();
+    assert_eq!(meta.as_deref(), Some("1|#|rw||90000"));
+}
+
 /// An entry without any heartbeat, which no sweep finds.
 #[tokio::test]
 async fn k7_a_place_whose_heartbeat_was_lost_stops_nobody() {
@@ -127,7 +170,7 @@ async fn a_grant_is_for_three_seconds_and_names_its_epoch() {
     let (ours, waiting) = (permits(&lab, "a", 2, 2), permits(&lab, "b", 1, 2));
     let first = lab.granted(&ours).await;
     lab.in_line(&waiting).await;
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     let mut heard = Vec::new();
     until("it is told", CAP, async || {
         heard.extend(lab.heard.take());

@@ -2,6 +2,7 @@
 //! nothing, and a command that frees still works.
 
 use super::*;
+use crate::backend::redis::tests::lab::for_an_hour;
 use crate::backend::redis::tests::refusals::{RIGHTS, as_user};
 
 /// The additional rights of the kinds with many holders.
@@ -51,7 +52,7 @@ async fn out_of_memory_what_is_held_is_renewed_downgraded_and_given_back() {
     assert_eq!(lab.link.renew(&items, CAP).await.unwrap(), [Renewed::Yes]);
     assert!(lab.link.downgrade(&ours, seconds(30), CAP).await.unwrap());
     assert!(lab.link.holds(&ours, CAP).await.unwrap());
-    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert_eq!(lab.keys().await, NOTHING);
 }
 
@@ -62,10 +63,10 @@ async fn out_of_memory_a_release_hands_over_and_keeps() {
     lab.granted(&ours).await;
     lab.in_line(&next).await;
     lab.fill_memory().await;
-    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert_eq!(lab.heard(1).await, [next.value.to_string()]);
-    let until = lab.link.server_time() + HOUR;
-    assert!(lab.link.cancel(&next, until, 0, CAP).await.unwrap().found);
+    let keep = for_an_hour(&lab.link);
+    assert!(lab.link.cancel(&next, keep, 0, CAP).await.unwrap().found);
     assert_eq!(lab.members().await.len(), 2);
 }
 
@@ -78,9 +79,15 @@ async fn out_of_memory_a_late_release_and_a_cancel_hand_over() {
     lab.in_line(&second).await;
     lab.fill_memory().await;
     lab.server.cmd(&["DEL", LOCK]).await;
-    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(!lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert_eq!(lab.heard(1).await, [first.value.to_string()]);
-    assert!(lab.link.cancel(&first, 0, 0, CAP).await.unwrap().found);
+    assert!(
+        lab.link
+            .cancel(&first, Keep::NOT, 0, CAP)
+            .await
+            .unwrap()
+            .found
+    );
     assert_eq!(lab.heard(1).await, [second.value.to_string()]);
 }
 
@@ -94,7 +101,7 @@ async fn k16_out_of_memory_a_waiter_stays_alive_and_learns_of_its_grant() {
     lab.fill_memory().await;
     let answer = lab.link.poll(&next, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
     let answer = lab.link.poll(&next, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
 }
@@ -143,8 +150,8 @@ async fn two_more_rights_are_enough() {
         link.downgrade(&ours, seconds(30), CAP).await.unwrap();
         let answer = link.poll(&ours, CAP).await.unwrap();
         assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
-        assert!(link.release(&ours, 0, CAP).await.unwrap().found);
-        assert!(!link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
+        assert!(link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
+        assert!(!link.cancel(&ours, Keep::NOT, 0, CAP).await.unwrap().found);
     }
 }
 
@@ -154,7 +161,7 @@ async fn a_missing_right_is_named() {
     let lab = Lab::new().await;
     let ours = reader(&lab, "a");
     lab.granted(&ours).await;
-    for missing in ["zrange", "zremrangebyscore", "zcard"] {
+    for missing in ["zrange", "zremrangebyscore", "zscore"] {
         let rights: Vec<&str> = [&RIGHTS[..], &MORE_RIGHTS]
             .concat()
             .into_iter()
@@ -163,7 +170,10 @@ async fn a_missing_right_is_named() {
         let link = as_user(&lab.server, &rights).await;
         let command = acquire(&reader(&lab, "b"), link.server_time() + HOUR);
         assert_refused(link.acquire(&command, CAP).await, Refusal::NoPermission);
-        assert_refused(link.release(&ours, 0, CAP).await, Refusal::NoPermission);
+        assert_refused(
+            link.release(&ours, Keep::NOT, CAP).await,
+            Refusal::NoPermission,
+        );
         let items = [renewal(&ours, 60)];
         assert_eq!(link.renew(&items, CAP).await.unwrap(), [Renewed::Failed]);
     }
@@ -179,7 +189,7 @@ async fn where_publish_is_refused_the_grant_is_kept() {
     let (ours, next) = (writer(&lab, "w"), reader(&lab, "r"));
     lab.granted(&ours).await;
     lab.in_line(&next).await;
-    assert!(link.release(&ours, 0, CAP).await.unwrap().found);
+    assert!(link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
     assert!(link.holds(&next, CAP).await.unwrap());
     lab.link.ping(CAP).await.unwrap();
     assert!(lab.heard.take().is_empty());

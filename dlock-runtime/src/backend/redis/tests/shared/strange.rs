@@ -31,8 +31,14 @@ async fn a_foreign_sorted_set_is_never_changed() {
         ] {
             assert_refused(lab.acquire(&ours).await, refusal);
             assert_refused(lab.link.poll(&ours, CAP).await, refusal);
-            assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
-            assert!(!lab.link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
+            assert!(!lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
+            assert!(
+                !lab.link
+                    .cancel(&ours, Keep::NOT, 0, CAP)
+                    .await
+                    .unwrap()
+                    .found
+            );
             let items = [renewal(&ours, 60)];
             assert_eq!(
                 lab.link.renew(&items, CAP).await.unwrap(),
@@ -64,7 +70,7 @@ async fn k15_who_does_not_wait_is_refused_by_another_kind() {
     let (exclusive, ours) = (waiter(LOCK, "", "secret"), reader(&lab, "r"));
     lab.granted(&exclusive).await;
     assert_eq!(there(&ours).await, "1|x|", "and no token");
-    lab.link.release(&exclusive, 0, CAP).await.unwrap();
+    lab.link.release(&exclusive, Keep::NOT, CAP).await.unwrap();
 
     lab.granted(&permits(&lab, "p", 1, 3)).await;
     for newcomer in [exclusive, ours, owned(&lab, "o")] {
@@ -93,12 +99,24 @@ async fn who_waits_behind_another_kind_is_told_when_that_has_gone() {
             lab.in_line(&newcomer).await;
             let answer = lab.link.poll(&newcomer, CAP).await.unwrap();
             assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
-            assert!(lab.link.release(&holder, 0, CAP).await.unwrap().found);
+            assert!(
+                lab.link
+                    .release(&holder, Keep::NOT, CAP)
+                    .await
+                    .unwrap()
+                    .found
+            );
             let told = lab.heard.take();
             let told: Vec<_> = told.iter().map(|(grant, _)| &grant.value).collect();
             assert_eq!(told, [&newcomer.value], "behind {}", holder.value);
             assert!(lab.link.holds(&newcomer, CAP).await.unwrap());
-            assert!(lab.link.release(&newcomer, 0, CAP).await.unwrap().found);
+            assert!(
+                lab.link
+                    .release(&newcomer, Keep::NOT, CAP)
+                    .await
+                    .unwrap()
+                    .found
+            );
             assert_eq!(lab.keys().await, [FENCES], "nothing is left");
         }
     }
@@ -158,8 +176,11 @@ async fn a_claim_that_is_no_entry_is_an_error() {
     let bad = claim(LOCK, "1|p|t||30000|3|2||h");
     assert_refused(lab.acquire(&bad).await, Refusal::Other);
     assert_refused(lab.link.poll(&bad, CAP).await, Refusal::Other);
-    assert_refused(lab.link.release(&bad, 0, CAP).await, Refusal::Other);
-    assert_refused(lab.link.cancel(&bad, 0, 0, CAP).await, Refusal::Other);
+    assert_refused(lab.link.release(&bad, Keep::NOT, CAP).await, Refusal::Other);
+    assert_refused(
+        lab.link.cancel(&bad, Keep::NOT, 0, CAP).await,
+        Refusal::Other,
+    );
     let items = [renewal(&bad, 60)];
     assert_eq!(
         lab.link.renew(&items, CAP).await.unwrap(),

@@ -12,6 +12,7 @@ use super::run::{Fault, Proposals, Run, TICK_MICROS};
 use super::seen::{Seen, Witness};
 use super::step::{Outcome, Step};
 use super::world::{KEY, World};
+use crate::policy::commands::Keep;
 use crate::policy::lease::{Due, Lease};
 use crate::policy::local_queue::{Attempt, Check, Grant, LocalQueue};
 use crate::policy::quorum::clocks;
@@ -345,7 +346,7 @@ impl Client {
         let whose = (self.at, token);
         let others = judge::others(turn.world, node, whose);
         let server = &mut turn.world.node_mut(node).server;
-        let answer = server.take_back_vote(&claim, (0, stamp), time, &mut Nobody);
+        let answer = server.take_back_vote(&claim, (Keep::NOT, stamp), time, &mut Nobody);
         if answer.found && turn.run.is(Mutant::ReleasesTheSet) {
             server.remove(KEY);
         }

@@ -1,6 +1,8 @@
 //! What must hold in each state: S1, S3 and S6; after a command (`nodes`, `acts`): S3a and S5; when a
 //! body begins: S2 and S8.
 
+use std::collections::BTreeSet;
+
 use super::client::Client;
 use super::kinds::Highest;
 use super::mutants::Mutant;
@@ -89,17 +91,20 @@ pub(super) fn others(world: &World, node: NodeId, token: Whose) -> Vec<(Whose, u
     others
 }
 
-/// S3a, S5: what a command must not have changed, and how long the entries last.
+/// S3a, S5: what a command must not have changed, and how long the entries last. It may cut an end that
+/// no command can have set yet, because the clock was set back.
 pub(super) fn judge_command(
     run: &Run,
     world: &World,
     node: NodeId,
     (token, others_before): (Whose, &[(Whose, u64)]),
 ) -> Option<&'static str> {
-    if others(world, node, token) != others_before {
+    let most = world.time(node) + run.lease().as_millis() * 1000;
+    let cut = |(whose, end): &(Whose, u64)| (*whose, (*end).min(most));
+    let each = |all: &[(Whose, u64)]| all.iter().map(cut).collect::<BTreeSet<_>>();
+    if each(&others(world, node, token)) != each(others_before) {
         return Some("S3a");
     }
-    let most = world.time(node) + run.lease().as_millis() * 1000;
     let outlasts = world.ends_after(node, most);
     (outlasts && run.judges("S5")).then_some("S5")
 }

@@ -9,7 +9,7 @@ use super::run::{Fault, Proposals, Run, TICK, TICK_MICROS};
 use super::seen::{Seen, Witness};
 use super::step::Data;
 use super::world::{KEY, World, other_claim};
-use crate::policy::commands::{Busy, Claim, Left, PushedGrant, Renewal, Renewed};
+use crate::policy::commands::{Busy, Claim, Keep, Left, PushedGrant, Renewal, Renewed};
 use crate::policy::quorum::commands::{Adopted, Ballot, Outvoted, Vote};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::policy::server::{Publish, Reached, Server};
@@ -280,7 +280,7 @@ impl World {
         };
         let server = &mut self.node_mut(node).server;
         server.vote(&ballot, time, &mut Nobody);
-        server.take_back_vote(&claim, (0, time), time, &mut Nobody);
+        server.take_back_vote(&claim, (Keep::NOT, time), time, &mut Nobody);
     }
 }
 

@@ -34,9 +34,13 @@ fn k12_k13_an_entry_that_is_kept_counts_and_answers_to_nobody() {
 fn k12_a_cancel_keeps_it_as_well() {
     let mut world = World::held_by(&[writer("w")]);
     let until = world.time + 60_000 * MS;
-    let answer = world
-        .server
-        .cancel(&writer("w"), until, 0, world.time, &mut world.wire);
+    let answer = world.server.cancel(
+        &writer("w"),
+        until_then(until, world.time),
+        0,
+        world.time,
+        &mut world.wire,
+    );
     assert!(answer.found && answer.conclusive);
     assert_eq!(world.holders(), ["-w"]);
     assert_eq!(
@@ -127,4 +131,82 @@ fn the_holder_that_is_named_lives() {
         Left::For(Duration::from_secs(1)),
         "until the first end"
     );
+}
+
+/// The clock is set back by ten minutes while these hold the lock.
+fn set_back(world: &mut World) {
+    world.time -= 600_000 * MS;
+}
+
+#[test]
+fn nothing_is_kept_for_as_long_as_the_clock_was_set_back() {
+    let holders = [
+        once("x"),
+        reader("r"),
+        permits("p", 1, 1),
+        owned("o", "one"),
+    ];
+    for (holder, next) in holders
+        .into_iter()
+        .zip([once("y"), writer("w"), once("y"), once("y")])
+    {
+        let mut world = World::held_by(std::slice::from_ref(&holder));
+        let keep = Keep::from(world.time, Duration::from_millis(300));
+        set_back(&mut world);
+        let time = world.time;
+        assert!(
+            world
+                .server
+                .release(&holder, keep, time, &mut world.wire)
+                .found
+        );
+        assert_eq!(world.left(), 300, "{holder:?}");
+        world.pass(300);
+        world.granted(&next);
+    }
+}
+
+/// Its own longest, which is what it was extended to, or kept for, if that is longer than its lease.
+#[test]
+fn an_entry_ends_after_its_own_longest_from_when_somebody_looks() {
+    type Then = fn(&mut World);
+    let rows: [(Then, u64); 5] = [
+        (|_| (), 30_000),
+        (|world| _ = world.renew(&writer("a"), 20), 30_000),
+        (|world| _ = world.renew(&writer("a"), 90), 90_000),
+        (|world| _ = world.downgrade(&writer("a"), 60), 60_000),
+        (
+            |world| {
+                let until = world.time + 45_000 * MS;
+                world.release_keeping(&writer("a"), until);
+            },
+            45_000,
+        ),
+    ];
+    for (nth, (then, longest)) in rows.into_iter().enumerate() {
+        let mut world = World::held_by(&[writer("a")]);
+        then(&mut world);
+        set_back(&mut world);
+        world.queued(&writer("next"));
+        let alive = [writer("next")];
+        world.wait_alive(&alive, longest - 500);
+        assert!(world.told().is_empty(), "row {nth}");
+        world.wait_alive(&alive, 1000);
+        assert_eq!(world.told(), ["next"], "row {nth}");
+    }
+}
+
+/// It does not fit, so nobody publishes to it.
+#[test]
+fn a_dead_head_lapses_although_the_clock_was_set_back() {
+    let mut world = World::held_by(&[reader("a")]);
+    for claim in [writer("dead"), writer("dead too"), reader("b")] {
+        world.queued(&claim);
+    }
+    set_back(&mut world);
+    for _ in 0..8 {
+        world.renew(&reader("a"), 30);
+        world.wait_alive(&[reader("b")], 500);
+    }
+    assert_eq!(world.told(), ["b"]);
 }

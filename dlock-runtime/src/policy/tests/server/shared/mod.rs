@@ -10,10 +10,10 @@ mod waiting;
 
 use std::time::Duration;
 
-use super::world::{KEY, World, once, waiter};
+use super::world::{KEY, World, once, until_then, waiter};
 use super::{MS, NOW};
 use crate::policy::commands::{
-    Acquire, Acquired, Busy, Claim, GivenBack, Left, Polled, Renewal, Renewed,
+    Acquire, Acquired, Busy, Claim, GivenBack, Keep, Left, Polled, Renewal, Renewed,
 };
 use crate::policy::queue;
 use crate::values::entry::{self, There};
@@ -115,7 +115,8 @@ impl World {
     }
 
     fn give_back(&mut self, claim: &Claim) -> GivenBack {
-        self.server.release(claim, 0, self.time, &mut self.wire)
+        self.server
+            .release(claim, Keep::NOT, self.time, &mut self.wire)
     }
 
     fn renew(&mut self, claim: &Claim, ttl: u64) -> Renewed {

@@ -276,7 +276,7 @@ fn a_cancel_is_conclusive_once_it_found_something_or_nothing_can_come() {
     let cancel = |world: &mut World, claim: &Claim, not_after| {
         let answer = world
             .server
-            .cancel(claim, 0, not_after, world.time, &mut world.wire);
+            .cancel(claim, Keep::NOT, not_after, world.time, &mut world.wire);
         (answer.found, answer.conclusive)
     };
     assert_eq!(cancel(&mut world, &reader("b"), NOW), (false, false));

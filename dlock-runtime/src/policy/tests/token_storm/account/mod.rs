@@ -1,7 +1,7 @@
 //! A simple model of the states that the table may have for each token, kept beside it.
 
 use super::Event;
-use crate::policy::commands::Claim;
+use crate::policy::commands::{Claim, Keep};
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::tests::ms;
 use crate::policy::tokens::{Census, ReleaseBy, Tokens};
@@ -43,7 +43,7 @@ pub(super) struct Account {
     started: u64,
     phases: BTreeMap<Token, Phase>,
     /// Until when the key of each token stays, as far as its holder said so in time.
-    kept: BTreeMap<Token, u64>,
+    kept: BTreeMap<Token, Keep>,
     /// At most one for each token, as it is the map's key.
     under_way: BTreeMap<Token, Command>,
 }
@@ -62,8 +62,8 @@ impl Account {
         u64::try_from(index).unwrap() % self.started.max(1)
     }
 
-    fn kept(&self, token: Token) -> u64 {
-        self.kept.get(&token).copied().unwrap_or(0)
+    fn kept(&self, token: Token) -> Keep {
+        self.kept.get(&token).copied().unwrap_or(Keep::NOT)
     }
 
     fn nth_in(&self, index: usize, fits: impl Fn(Phase) -> bool) -> Option<Token> {
@@ -127,12 +127,12 @@ impl Account {
                 self.stray(number);
             }
             Event::StrayAhead(ahead) => self.stray(self.started + ahead),
-            Event::Keep { who, until } => {
+            Event::Keep { who, keep } => {
                 let token = self.any(who);
                 let held = matches!(self.phases.get(&token), Some(Phase::Held { .. }));
-                assert_eq!(self.table.keep(token, until), held, "its holder's to say");
+                assert_eq!(self.table.keep(token, keep), held, "its holder's to say");
                 if held {
-                    self.kept.insert(token, until);
+                    self.kept.insert(token, keep);
                 }
             }
             Event::NotGranted(who) => {
@@ -220,8 +220,8 @@ impl Account {
         let renewing = self.under_way.contains_key(&token);
         match by {
             ReleaseBy::Nobody => assert!(!held),
-            ReleaseBy::Caller { keep_until } => {
-                assert_eq!(keep_until, self.kept(token));
+            ReleaseBy::Caller { keep } => {
+                assert_eq!(keep, self.kept(token));
                 assert!(
                     held && !renewing,
                     "a renewal could arrive behind this release"

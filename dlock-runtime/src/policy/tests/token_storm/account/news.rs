@@ -78,10 +78,8 @@ impl Account {
                         .is_none()
                 );
             }
-            Some(Action::Cancel {
-                token, keep_until, ..
-            }) => {
-                assert_eq!(keep_until, self.kept(token));
+            Some(Action::Cancel { token, keep, .. }) => {
+                assert_eq!(keep, self.kept(token));
                 assert_eq!(
                     self.phases[&token],
                     Phase::CleaningUp,

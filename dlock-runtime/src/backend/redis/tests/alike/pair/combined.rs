@@ -82,7 +82,7 @@ impl Pair<'_> {
     ) -> Vec<Result<Item, CommandError>> {
         let release = |(who, keep): &(Who, Option<Seconds>)| OwnedCommand::Release {
             claim: self.named(*who),
-            keep_until: self.keep(*keep).0,
+            keep: self.keep(*keep).0,
         };
         let now = self.lab.link.server_time();
         let take = |(who, lease, late): &(Who, Seconds, bool)| {

@@ -42,9 +42,10 @@ impl Epochs {
     /// Compares two metas: the same fields, and corresponding epochs.
     pub(super) fn same_meta(&mut self, real: &str, pure: &str) {
         let split = |meta: &str| {
+            let (meta, noted) = meta.split_once("||").unwrap_or((meta, ""));
             let (words, epoch) = meta.rsplit_once('|')?;
             meta.starts_with("1|#|o|").then_some(())?;
-            Some((words.to_owned(), epoch.parse().ok()?))
+            Some((format!("{words} {noted}"), epoch.parse().ok()?))
         };
         match (split(real), split(pure)) {
             (Some((real, real_epoch)), Some((pure, pure_epoch))) => {

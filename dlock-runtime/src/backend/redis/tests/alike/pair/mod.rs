@@ -17,8 +17,8 @@ use super::{KEYS, Op, Seconds, Who};
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::Names;
-use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, renewal, seconds};
-use crate::policy::commands::{Acquire, Cancelled, Claim, PushedGrant, Renewal, Renewed};
+use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, kept, renewal, seconds};
+use crate::policy::commands::{Acquire, Cancelled, Claim, Keep, PushedGrant, Renewal, Renewed};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::error::Refusal;
 
@@ -185,10 +185,10 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The same `keep_until` by each server's clock.
-    fn keep(&self, keep: Option<Seconds>) -> (u64, u64) {
+    /// The same by each server's clock.
+    fn keep(&self, keep: Option<Seconds>) -> (Keep, Keep) {
         let real = self.lab.link.server_time();
-        keep.map_or((0, 0), |it| (real + it * SECOND, self.time + it * SECOND))
+        (kept(keep, real), kept(keep, self.time))
     }
 
     async fn release(&mut self, who: Who, keep: Option<Seconds>) {

@@ -25,7 +25,7 @@ use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::reply::{Item as Reply, OfNode};
 use crate::backend::redis::tests::alike::clockwork::{self, Clockwork};
-use crate::backend::redis::tests::lab::{Heard, Lab};
+use crate::backend::redis::tests::lab::{Heard, Lab, kept};
 use crate::policy::commands::{Busy, Claim, Left, PushedGrant};
 use crate::policy::quorum::commands::{Ballot, Vote};
 use crate::policy::server::{Publish, Reached, Server};
@@ -322,7 +322,7 @@ impl<'a> Pair<'a> {
             },
             Item::TakeBack { keep, .. } => OwnedCommand::TakeBack {
                 claim: claims[at].clone(),
-                keep_until: keep.map_or(0, |it| real_time + it * SECOND),
+                keep: kept(*keep, real_time),
             },
         };
         let commands: Vec<_> = items.iter().enumerate().map(command).collect();
@@ -432,8 +432,7 @@ impl<'a> Pair<'a> {
     ) {
         let answer = answer.unwrap();
         let not_after = |time: u64| if over { time - HOUR } else { time + HOUR };
-        let keep_until = keep.map_or(0, |it| self.time + it * SECOND);
-        let until = (keep_until, not_after(self.time));
+        let until = (kept(keep, self.time), not_after(self.time));
         let pure = self
             .pure
             .take_back_vote(claim, until, self.time, &mut self.wire);

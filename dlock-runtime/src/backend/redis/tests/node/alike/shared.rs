@@ -1,6 +1,7 @@
 //! The same for the kinds with many holders, each of whose commands is sent by itself.
 
-use super::{Pair, SECOND, Seconds, Who};
+use super::{Pair, Seconds, Who};
+use crate::backend::redis::tests::lab::kept;
 use crate::backend::redis::tests::node::{CAP, HOUR, of_kind, seconds};
 use crate::backend::{Link, Node};
 use crate::policy::commands::Claim;
@@ -80,13 +81,13 @@ impl Pair<'_> {
             }
             Single::TakeBack { keep, over } => {
                 let stamp = |time: u64| if over { time - HOUR } else { time + HOUR };
-                let keep_until = |time: u64| keep.map_or(0, |it| time + it * SECOND);
-                let real =
-                    self.lab
-                        .link
-                        .take_back(&claim, keep_until(real_time), stamp(real_time), CAP);
+                let keep = |time: u64| kept(keep, time);
+                let real = self
+                    .lab
+                    .link
+                    .take_back(&claim, keep(real_time), stamp(real_time), CAP);
                 let real = real.await.unwrap();
-                let until = (keep_until(self.time), stamp(self.time));
+                let until = (keep(self.time), stamp(self.time));
                 let pure = self
                     .pure
                     .take_back_vote(&claim, until, self.time, &mut self.wire);
