@@ -1,6 +1,6 @@
 //! A minimal server that answers HELLO with whatever a test wants. It keeps no data.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,20 +75,9 @@ impl Fake {
     pub(crate) fn checked(info: &str, eval: &str) -> Self {
         let (info, eval) = (info.to_owned(), eval.to_owned());
         Self::start(move |request| match request {
-            _ if request.starts_with(b"HELLO") => {
-                "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".to_owned()
-            }
-            _ if request.starts_with(b"TIME") => {
-                "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n".to_owned()
-            }
-            _ if request.starts_with(b"SUBSCRIBE ") => {
-                let channel = String::from_utf8_lossy(&request[10..]);
-                let length = channel.len();
-                format!(">3\r\n$9\r\nsubscribe\r\n${length}\r\n{channel}\r\n:1\r\n")
-            }
             _ if request.starts_with(b"INFO") => info.clone(),
             _ if request.starts_with(b"EVAL") => eval.clone(),
-            _ => "+OK\r\n".to_owned(),
+            _ => honest(request),
         })
     }
 
@@ -125,7 +114,37 @@ impl Fake {
         format!("redis://{}", self.addr)
     }
 
+    /// A redis whose answer to one command begins like this and has no end. Also, how many bytes of
+    /// it a client has taken at most.
+    pub(crate) fn endless(
+        command: &'static str,
+        first: &'static str,
+        again: &'static str,
+    ) -> (Self, Arc<AtomicU64>) {
+        let (most, taken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (again, told) = (again.repeat((64 << 10) / again.len()), most.clone());
+        let fake = Self::serving(move |stream, request| {
+            if !request.starts_with(command.as_bytes()) {
+                return stream.write_all(honest(request).as_bytes());
+            }
+            stream.write_all(first.as_bytes())?;
+            taken.store(0, Ordering::SeqCst);
+            loop {
+                stream.write_all(again.as_bytes())?;
+                let now = taken.fetch_add(again.len() as u64, Ordering::SeqCst);
+                told.fetch_max(now, Ordering::SeqCst);
+            }
+        });
+        (fake, most)
+    }
+
     fn start(answer: impl Fn(&[u8]) -> String + Send + Sync + 'static) -> Self {
+        Self::serving(move |stream, request| stream.write_all(answer(request).as_bytes()))
+    }
+
+    fn serving(
+        answer: impl Fn(&mut TcpStream, &[u8]) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (addr, ended) = (
             listener.local_addr().unwrap(),
@@ -152,11 +171,24 @@ impl Drop for Fake {
     }
 }
 
-fn serve(stream: TcpStream, answer: &dyn Fn(&[u8]) -> String) {
+/// As a redis that takes subscriptions; `OK` to whatever else.
+fn honest(request: &[u8]) -> String {
+    match request {
+        _ if request.starts_with(b"HELLO") => "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".to_owned(),
+        _ if request.starts_with(b"TIME") => "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n".to_owned(),
+        _ if request.starts_with(b"SUBSCRIBE ") => {
+            let channel = String::from_utf8_lossy(&request[10..]);
+            let length = channel.len();
+            format!(">3\r\n$9\r\nsubscribe\r\n${length}\r\n{channel}\r\n:1\r\n")
+        }
+        _ => "+OK\r\n".to_owned(),
+    }
+}
+
+fn serve(stream: TcpStream, answer: &dyn Fn(&mut TcpStream, &[u8]) -> io::Result<()>) {
     let mut reader = BufReader::new(stream);
     while let Some(request) = request(&mut reader) {
-        let said = answer(&request);
-        if reader.get_mut().write_all(said.as_bytes()).is_err() {
+        if answer(reader.get_mut(), &request).is_err() {
             break;
         }
     }

@@ -1,14 +1,15 @@
 //! Something answers at the address, but dlock can't use it.
 
 use std::error::Error;
+use std::sync::atomic::Ordering;
 
 use dlock_harness::RedisServer;
-use dlock_runtime::{Concern, LockError, LockPool, Refusal};
+use dlock_runtime::{Concern, LockError, LockPool, Refusal, Wait};
 
 use crate::fake::Fake;
 use crate::lab::{
-    answers_no, connecting_fails, fails_at_once, misconfigured, nothing_left, patient, refused,
-    unavailable,
+    answers_no, connecting_fails, fails, fails_at_once, misconfigured, nothing_left, patient,
+    refused, unavailable,
 };
 
 const AUTH: &str = "check the URL's credentials";
@@ -90,6 +91,47 @@ async fn what_is_no_redis_is_an_error_and_no_panic() {
             ),
             "{answer:?}: {error:?}"
         );
+    }
+}
+
+/// What it may say, and what the system's buffers on both sides hold.
+const MOST: u64 = 16 << 20;
+
+/// It is read to the bound, whichever command it answers, and no further.
+#[tokio::test]
+async fn an_answer_without_an_end_ends_the_connection() {
+    for (command, first, again) in [
+        ("HELLO", "*2000000000\r\n", ":1\r\n"),
+        ("HELLO", "$2000000000\r\n", "x"),
+        ("HELLO", "+", "x"),
+        ("TIME", "%2000000000\r\n", "*0\r\n"),
+        ("INFO", "=2000000000\r\n", "x"),
+        ("SUBSCRIBE", ">2000000000\r\n", "$1\r\nx\r\n"),
+        ("EVALSHA", "*2000000000\r\n", "*1\r\n:1\r\n"),
+        ("EVALSHA", "-", "x"),
+        ("EVALSHA", ">3\r\n+message\r\n+c\r\n$2000000000\r\n", "x"),
+        ("PING", "$2000000000\r\n", "x"),
+    ] {
+        let (fake, taken) = Fake::endless(command, first, again);
+        let (what, error) = match command {
+            "PING" | "EVALSHA" => {
+                let pool = LockPool::connect(patient(fake.url())).await.unwrap();
+                let error = match command {
+                    "PING" => pool.ping().await.unwrap_err(),
+                    _ => fails(&pool, Wait::Once).await,
+                };
+                ("a command about locks is longer than 2048 KiB", error)
+            }
+            _ => (
+                "another command of the handshake is longer than 64 KiB",
+                connecting_fails(fake.url()).await,
+            ),
+        };
+        unavailable(&error);
+        let said = error.source().unwrap().to_string();
+        assert!(said.contains(what), "{command} {first:?}: {said}");
+        let taken = taken.load(Ordering::SeqCst);
+        assert!(taken < MOST, "{command} {first:?}: {taken} bytes");
     }
 }
 

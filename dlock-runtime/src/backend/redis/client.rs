@@ -2,11 +2,14 @@
 //! the server; `connect` does, `sentinel` of a sentinel, and `cluster` of nodes that it has no
 //! connection to.
 
+use std::sync::Arc;
+
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
 
 use super::errors;
 use super::io_task::IoTask;
+use super::reply_bound::{Bounded, ReplyBound};
 use crate::backend::command_error::CommandError;
 use crate::values::config::{Credentials, Login, Stream};
 use crate::values::error::Reason;
@@ -20,7 +23,8 @@ pub(super) async fn credentials(login: &Login) -> Result<Credentials, CommandErr
     })
 }
 
-/// Logs in on a stream. The connection ends with the second value. The library's own deadline of
+/// Logs in on a stream, of which no more is read than the bound allows. The connection ends with the
+/// second value. The library's own deadline of
 /// each command is off: each call has ours.
 pub(super) async fn log_in(
     stream: Box<dyn Stream>,
@@ -28,6 +32,7 @@ pub(super) async fn log_in(
     credentials: &Credentials,
     protocol: ProtocolVersion,
     config: AsyncConnectionConfig,
+    bound: &Arc<ReplyBound>,
 ) -> Result<(MultiplexedConnection, IoTask), CommandError> {
     let mut who = RedisConnectionInfo::default()
         .set_db(database)
@@ -40,8 +45,9 @@ pub(super) async fn log_in(
         who = who.set_password(password.reveal());
     }
     let config = config.set_response_timeout(None);
+    let stream = Bounded::new(stream, bound.clone());
     let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
         .await
-        .map_err(|error| errors::handshake_error(&error))?;
-    Ok((connection, IoTask::spawn(driver)))
+        .map_err(|error| bound.explain(errors::handshake_error(&error)))?;
+    Ok((connection, IoTask::spawn(driver, bound.clone())))
 }

@@ -24,6 +24,7 @@ use super::membership::Membership;
 use super::node;
 use super::plan::Plan;
 use super::push::{Grants, PushReceiver};
+use super::reply_bound::{Asked, ReplyBound};
 use super::sentinel;
 use super::server_info::{ServerInfo, ServerRole, read_server_info};
 use super::target::{Landing, Outdated};
@@ -191,7 +192,9 @@ async fn try_protocol(
     credentials: &Credentials,
 ) -> Result<RedisLink, CommandError> {
     let dialed = destination.dial(plan).await?;
-    match shake_hands(plan, destination, protocol, credentials, dialed).await {
+    let bound = ReplyBound::of(Asked::Handshake);
+    let shaken = shake_hands(plan, destination, protocol, credentials, dialed, &bound).await;
+    match shaken.map_err(|error| bound.explain(error)) {
         Err(CommandError::Unsent(_)) if destination.wants_tls(plan).await => {
             Err(CommandError::Refused(
                 Refusal::Tls,
@@ -230,6 +233,7 @@ async fn shake_hands(
     protocol: ProtocolVersion,
     credentials: &Credentials,
     (stream, peer): (Box<dyn Stream>, Option<SocketAddr>),
+    bound: &Arc<ReplyBound>,
 ) -> Result<RedisLink, CommandError> {
     let mut config = AsyncConnectionConfig::new().set_pipeline_buffer_size(PIPE);
     if let Some(limit) = plan.max_in_flight {
@@ -252,7 +256,7 @@ async fn shake_hands(
     }
     let database = plan.address.database;
     let (connection, io_task) =
-        client::log_in(stream, database, credentials, protocol, config).await?;
+        client::log_in(stream, database, credentials, protocol, config, bound).await?;
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
     let server_info = read_server_info(connection.clone(), destination.role(plan));
@@ -320,6 +324,7 @@ async fn shake_hands(
         generation: destination.generation,
         node,
     };
+    bound.set(Asked::AboutLocks);
     let link = RedisLink::new(connection, io_task, plan, hello);
     destination.reached(plan, &link.connection, peer)?;
     Ok(link)

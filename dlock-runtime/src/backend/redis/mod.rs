@@ -2,7 +2,7 @@
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
 //! their settings and `connect` makes one by `client`, over a stream of `dial`: a `socket`, or
-//! `tls` on it. Its `io_task` reads and writes. `outage` notes which attempts failed. `server_info`
+//! `tls` on it. Its `io_task` reads and writes, `reply_bound` says how much. `outage` notes which attempts failed. `server_info`
 //! is what it asks the server first. `target` is the server that they go to, which `sentinel` may
 //! name, `redirects` what a node of a cluster says of others. `link` speaks the protocol over it
 //! and batches commands, `calls` chooses the script and the arguments of an operation, `write`
@@ -38,6 +38,7 @@ mod plan;
 mod push;
 mod redirects;
 mod reply;
+mod reply_bound;
 mod scripts;
 mod sentinel;
 mod server_info;

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, RedisError, Value};
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -21,6 +20,7 @@ use super::client;
 use super::dial::dial;
 use super::io_task::IoTask;
 use super::plan::Plan;
+use super::reply_bound::{Asked, ReplyBound};
 use super::{errors, reply};
 use crate::backend::command_error::{self, CommandError};
 use crate::observe;
@@ -153,10 +153,6 @@ fn read(answer: &Value) -> Option<Answer> {
     }
 }
 
-/// A connection to a sentinel ends when it has said this much, in bytes: an honest one says a few
-/// hundred, and some more each time that the master moves. What does not end must not fill memory.
-const MOST_SAID: u64 = 128 << 10;
-
 /// A connection to a sentinel; it ends with the second value.
 async fn connect(
     address: &RedisAddress,
@@ -165,11 +161,9 @@ async fn connect(
     within: Duration,
     config: AsyncConnectionConfig,
 ) -> Result<(MultiplexedConnection, IoTask), CommandError> {
-    let until = Instant::now() + within;
-    let (stream, _) = dial(address, host, until).await?;
-    let (reading, writing) = tokio::io::split(stream);
-    let stream = Box::new(tokio::io::join(reading.take(MOST_SAID), writing));
-    client::log_in(stream, 0, &sentinels.login, ProtocolVersion::RESP3, config).await
+    let (stream, _) = dial(address, host, Instant::now() + within).await?;
+    let (login, bound) = (&sentinels.login, ReplyBound::of(Asked::Sentinel));
+    client::log_in(stream, 0, login, ProtocolVersion::RESP3, config, &bound).await
 }
 
 /// How long a sentinel is left alone after a connection to it has ended.

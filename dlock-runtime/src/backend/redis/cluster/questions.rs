@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisResult, Value};
-use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::backend::command_error::{self, CommandError};
 use crate::backend::redis::dial::{self, dial};
 use crate::backend::redis::redirects::node;
+use crate::backend::redis::reply_bound::{Asked, ReplyBound};
 use crate::backend::redis::{client, errors, reply};
 use crate::policy::slot_map::Listed;
 use crate::values::config::{Credentials, Endpoint, Host, RedisAddress, Stream};
@@ -27,10 +27,6 @@ const A_WHILE: Duration = Duration::from_millis(150);
 
 /// When one has answered, the others are waited for this much longer: it may live in the past.
 const FOR_THE_OTHERS: Duration = Duration::from_millis(50);
-
-/// One answer has no more bytes: a thousand masters with two replicas each and a range for each
-/// slot are some 5 MB.
-const MOST_SAID: u64 = 16 << 20;
 
 /// A cluster has no more masters: what Redis is made for, and few enough to connect to.
 const MOST_MASTERS: usize = 1000;
@@ -248,15 +244,15 @@ async fn exchange(
 ) -> Result<[RedisResult<Value>; 2], CommandError> {
     let config = AsyncConnectionConfig::new();
     let protocol = ProtocolVersion::RESP2; // nothing here needs the other
-    let (reading, writing) = tokio::io::split(stream);
-    let stream = Box::new(tokio::io::join(reading.take(MOST_SAID), writing));
+    let bound = ReplyBound::of(Asked::Handshake);
     let (mut connection, _io_task) =
-        client::log_in(stream, 0, credentials, protocol, config).await?;
+        client::log_in(stream, 0, credentials, protocol, config, &bound).await?;
+    bound.set(Asked::WhoServesWhat);
     let mut both = redis::pipe();
     both.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
     both.ignore_errors(); // each has its own answer
     let answers = both.query_async(&mut connection).await;
-    answers.map_err(|error| errors::handshake_error(&error))
+    answers.map_err(|error| bound.explain(errors::handshake_error(&error)))
 }
 
 /// The answer of `CLUSTER SLOTS`: for each range its first and last slot, its master, and replicas.

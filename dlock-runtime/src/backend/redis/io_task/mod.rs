@@ -17,6 +17,8 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::task::AbortHandle;
 
+use super::reply_bound::ReplyBound;
+use crate::backend::command_error::CommandError;
 use crate::strangers::spared;
 use crate::values::process::Home;
 
@@ -27,6 +29,8 @@ type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct IoTask {
     shared: Arc<Shared>,
     task: AbortHandle,
+    /// Of the replies that it reads.
+    bound: Arc<ReplyBound>,
 }
 
 struct Shared {
@@ -67,7 +71,10 @@ impl State {
 
 impl IoTask {
     /// Starts the task on the current runtime.
-    pub(super) fn spawn(driver: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub(super) fn spawn(
+        driver: impl Future<Output = ()> + Send + 'static,
+        bound: Arc<ReplyBound>,
+    ) -> Self {
         let state = State {
             driver: Some(Box::pin(driver)),
             waker: None,
@@ -78,11 +85,20 @@ impl IoTask {
             has_ended: AtomicBool::new(false),
         });
         let task = tokio::spawn(Task(shared.clone())).abort_handle();
-        Self { shared, task }
+        Self {
+            shared,
+            task,
+            bound,
+        }
     }
 
     pub(super) fn is_finished(&self) -> bool {
         self.shared.has_ended.load(Ordering::Acquire) || self.task.is_finished()
+    }
+
+    /// The error of a command that may have had no answer because a reply was too long.
+    pub(super) fn explain(&self, error: CommandError) -> CommandError {
+        self.bound.explain(error)
     }
 
     pub(super) fn abort(&self) {

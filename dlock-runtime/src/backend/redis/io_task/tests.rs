@@ -11,6 +11,7 @@ use tokio::runtime::Builder;
 use tokio::task::yield_now;
 
 use super::IoTask;
+use crate::backend::redis::reply_bound::{Asked, ReplyBound};
 
 const CAP: Duration = Duration::from_secs(20);
 
@@ -39,10 +40,14 @@ fn driver(seen: &Arc<Seen>, last: usize) -> impl Future<Output = ()> + Send + 's
     })
 }
 
+fn spawn(driver: impl Future<Output = ()> + Send + 'static) -> IoTask {
+    IoTask::spawn(driver, ReplyBound::of(Asked::Handshake))
+}
+
 #[tokio::test]
 async fn a_caller_does_its_work_and_the_task_is_woken_for_the_rest() {
     let seen = Arc::<Seen>::default();
-    let io = IoTask::spawn(driver(&seen, usize::MAX));
+    let io = spawn(driver(&seen, usize::MAX));
     io.run_now();
     assert_eq!(seen.polls(), 0, "the task has not run, so it has no waker");
     yield_now().await;
@@ -58,7 +63,7 @@ async fn a_caller_does_its_work_and_the_task_is_woken_for_the_rest() {
 #[tokio::test]
 async fn a_driver_that_ends_while_a_caller_polls_it_ends_the_task() {
     let seen = Arc::<Seen>::default();
-    let io = IoTask::spawn(driver(&seen, 2));
+    let io = spawn(driver(&seen, 2));
     yield_now().await;
     io.run_now();
     until("the task has ended", CAP, async || io.is_finished()).await;
@@ -73,7 +78,7 @@ async fn a_caller_inside_it_does_nothing() {
     let inside = itself.clone();
     let polls = Arc::<AtomicUsize>::default();
     let counted = polls.clone();
-    let io = IoTask::spawn(poll_fn(move |_| {
+    let io = spawn(poll_fn(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         inside.get().unwrap().run_now();
         Poll::Pending
@@ -97,7 +102,7 @@ fn endless() -> (impl Future<Output = ()> + Send + 'static, Weak<()>) {
 #[tokio::test]
 async fn an_aborted_task_leaves_no_stream() {
     let (driver, there) = endless();
-    let io = IoTask::spawn(driver);
+    let io = spawn(driver);
     yield_now().await;
     io.abort();
     until("it is gone", CAP, async || there.strong_count() == 0).await;
@@ -107,7 +112,7 @@ async fn an_aborted_task_leaves_no_stream() {
 #[tokio::test]
 async fn a_dropped_io_task_leaves_no_stream() {
     let (driver, there) = endless();
-    drop(IoTask::spawn(driver));
+    drop(spawn(driver));
     until("it is gone", CAP, async || there.strong_count() == 0).await;
 }
 
@@ -115,7 +120,7 @@ async fn a_dropped_io_task_leaves_no_stream() {
 fn the_end_of_its_runtime_leaves_no_stream() {
     let (driver, there) = endless();
     let runtime = Builder::new_current_thread().build().unwrap();
-    let io = runtime.block_on(async { IoTask::spawn(driver) });
+    let io = runtime.block_on(async { spawn(driver) });
     drop(runtime);
     assert_eq!(there.strong_count(), 0);
     assert!(io.is_finished());
@@ -128,7 +133,7 @@ async fn a_panic_while_a_caller_polls_ends_the_connection_and_not_the_caller() {
     let stream = Arc::new(());
     let there = Arc::downgrade(&stream);
     let mut polls = 0;
-    let io = IoTask::spawn(poll_fn(move |_| {
+    let io = spawn(poll_fn(move |_| {
         polls += Arc::strong_count(&stream);
         assert_eq!(polls, 1, "on purpose");
         Poll::Pending
@@ -147,7 +152,7 @@ async fn a_task_does_not_wait_for_a_caller_on_another_thread() {
     let waits = Mutex::new(waits);
     let polls = Arc::<AtomicUsize>::default();
     let counted = polls.clone();
-    let io = Arc::new(IoTask::spawn(poll_fn(move |cx| {
+    let io = Arc::new(spawn(poll_fn(move |cx| {
         if counted.fetch_add(1, Ordering::SeqCst) == 1 {
             begun.send(cx.waker().clone()).unwrap();
             waits.lock().unwrap().recv().unwrap();

@@ -246,7 +246,7 @@ impl Connection {
 
     /// Notes what an answer tells about the connection.
     pub(super) fn answered<T>(&self, answer: Result<T, RedisError>) -> Result<T, CommandError> {
-        let answer = answer.map_err(|error| self.meant_by(&error));
+        let answer = answer.map_err(|error| self.io_task.explain(self.meant_by(&error)));
         let tells_nothing = match &answer {
             Err(CommandError::Unclear(_)) => true,
             Err(CommandError::Refused(refusal, _)) => errors::may_be_elsewhere(*refusal),
