@@ -38,8 +38,10 @@
 //! of its commands):
 //!
 //! ```text
-//! ACL SETUSER dlock on >… resetkeys ~lock:* resetchannels &lock:@grant:* -@all +ping +hello +command|info +info +time +get +mget +exists +set +del +pttl +pexpire +eval +evalsha +zadd +zrem +zrange +zscore +zmscore +zcard +zremrangebyscore +publish +subscribe
+//! ACL SETUSER dlock on >… resetkeys ~lock:* resetchannels &lock:@grant:* -@all +ping +hello +command|info +info +time +get +getrange +mget +exists +set +del +pttl +pexpire +eval +evalsha +zadd +zrem +zrange +zscore +zmscore +zcard +zremrangebyscore +publish +subscribe
 //! ```
+//!
+//! Calls do without `+getrange`, and then read a stranger's long value at a lock's key whole.
 //!
 //! At a node of a cluster, of which each, replicas too, has users of its own, also
 //! `+cluster|slots +cluster|info +asking`.

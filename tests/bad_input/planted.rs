@@ -2,7 +2,7 @@
 //! control character or an invisible one, and none is endless.
 
 use dlock_harness::until;
-use dlock_runtime::{Holder, LockError, LockPool, Wait, distributed_lock};
+use dlock_runtime::{Config, Holder, LockError, LockPool, LockReport, Wait, distributed_lock};
 use dlock_tests::of_kind;
 
 use crate::lab::{LONG, Servers, ms, with_one_and_three};
@@ -55,7 +55,8 @@ fn seen_holder(seen: &mut Seen, holder: &Holder) {
 with_one_and_three!(
     a_holder_with_a_hostile_name,
     a_set_of_hostile_entries,
-    a_very_long_text
+    a_very_long_text,
+    a_huge_value
 );
 
 async fn a_holder_with_a_hostile_name(server: &Servers, pool: &LockPool) {
@@ -141,13 +142,143 @@ async fn a_very_long_text(server: &Servers, pool: &LockPool) {
     }
 }
 
+/// Of a string no script and no reader reads it all. A script reads a set's member, and nobody is
+/// told more of it.
+async fn a_huge_value(server: &Servers, pool: &LockPool) {
+    let without_scripts = Config::new(server.0[0].url()).without_scripts();
+    let plain = LockPool::connect(without_scripts).await.unwrap();
+    let huge = "x".repeat(HUGE);
+    let long = &huge[..LONG_MEMBER];
+    let strange_set = ["ZADD", "lock:k", "1", long];
+    let meta = format!("1|#|o|{long}|5");
+    let set = [
+        "ZADD",
+        "lock:k",
+        "inf",
+        &meta,
+        "9e15",
+        "1|o|t|c|60000|0|0||h|1|f|1",
+    ];
+    for (plant, pools, is_string) in [
+        (&["SET", "lock:k", &huge][..], &[pool, &plain][..], true),
+        (&strange_set, &[pool], false),
+        (&set, &[pool], false),
+    ] {
+        if !is_string && server.0.len() > 1 {
+            continue; // three servers that read it at the same time keep a busy machine busy
+        }
+        server.cmd(&["DEL", "lock:k"]).await;
+        nobody_waits(server).await;
+        server.cmd(plant).await;
+        server.cmd(&["PEXPIRE", "lock:k", "60000"]).await;
+        for pool in pools {
+            pool.ping().await.unwrap();
+            // It opens what a lock needs.
+            pool.lock("other")
+                .wait(Wait::For(LONG))
+                .acquire()
+                .await
+                .unwrap()
+                .release()
+                .await
+                .unwrap();
+            let before = (sent(server).await, connections(server).await);
+            everybody_wants(pool).await;
+            let after = (sent(server).await, connections(server).await);
+            assert!(
+                after.0 - before.0 < 1 << 20,
+                "{} bytes, {}",
+                after.0 - before.0,
+                plant[0]
+            );
+            // A test's own two, and the watchdog's for a clean-up.
+            assert!(
+                after.1 - before.1 <= server.0.len() as u64 * 3,
+                "{}",
+                after.1 - before.1
+            );
+        }
+        let lua = told(server, "memory", "used_memory_lua:").await;
+        assert!(
+            !is_string || lua < HUGE as u64,
+            "the scripts keep {lua} bytes"
+        );
+    }
+}
+
+/// The most that an administrator reads of one lock, with and without scripts.
+#[tokio::test]
+async fn ten_thousand_holders_are_read() {
+    let (server, pool) = Servers::one().await;
+    let without_scripts = Config::new(server.0[0].url()).without_scripts();
+    let plain = LockPool::connect(without_scripts).await.unwrap();
+    server.cmd(&["ZADD", "lock:k", "inf", "1|#|p"]).await;
+    let (host, each) = ("h".repeat(1_000), 500);
+    for from in (0..10_000).step_by(each) {
+        let entry = |nth: usize| format!("1|p|{nth}|c|60000|1|20000||{host}|1|f|1");
+        let members = (from..from + each).flat_map(|nth| ["9e15".to_owned(), entry(nth)]);
+        let members: Vec<String> = members.collect();
+        let members = members.iter().map(String::as_str);
+        let words: Vec<&str> = ["ZADD", "lock:k"].into_iter().chain(members).collect();
+        server.cmd(&words).await;
+    }
+    for pool in [&pool, &plain] {
+        let report = pool.admin().show("k").await.unwrap().unwrap();
+        assert_eq!(report.holders().len(), 10_000);
+        assert!(pool.holder("k").await.unwrap().is_some());
+        let page = pool.admin().list("*").next_page().await.unwrap().unwrap();
+        assert_eq!(page.len(), 1);
+    }
+}
+
+const HUGE: usize = 40 << 20;
+
+/// More than a reply may have. A script takes a tenth of a second to read it, on a busy machine.
+const LONG_MEMBER: usize = (2 << 20) + 1;
+
+/// Six tasks that wait, the readers, and an administrator.
+async fn everybody_wants(pool: &LockPool) {
+    let each = KINDS.map(|kind| {
+        let request = of_kind(pool.lock("k"), kind).wait(Wait::For(ms(300)));
+        tokio::spawn(request.run(async |_| {}))
+    });
+    for task in each {
+        task.await.unwrap().unwrap_err();
+    }
+    let (holder, admin) = (pool.holder("k").await, pool.admin());
+    assert!(
+        !matches!(&holder, Err(LockError::Unavailable { .. })),
+        "{holder:?}"
+    );
+    let mut list = admin.list("k*");
+    while list.next_page().await.unwrap().is_some() {}
+    let report = admin.show("k").await.unwrap();
+    for holder in report.iter().flat_map(LockReport::holders) {
+        let evicted = admin.evict("k", holder.fingerprint()).await;
+        assert!(
+            !matches!(evicted, Err(LockError::Unavailable { .. })),
+            "{evicted:?}"
+        );
+    }
+}
+
 /// How many bytes the servers have sent.
 async fn sent(server: &Servers) -> u64 {
-    let mut sent = 0;
+    told(server, "stats", "total_net_output_bytes:").await
+}
+
+/// How many connections they have accepted.
+async fn connections(server: &Servers) -> u64 {
+    told(server, "stats", "total_connections_received:").await
+}
+
+/// A number that the servers tell, of all together.
+async fn told(server: &Servers, section: &str, field: &str) -> u64 {
+    let mut sum = 0;
     for server in &server.0 {
-        let info: String = server.ask(&["INFO", "stats"]).await;
-        let bytes = |line: &str| line.strip_prefix("total_net_output_bytes:")?.parse().ok();
-        sent += info.lines().find_map(bytes).unwrap_or(0u64);
+        let info: String = server.ask(&["INFO", section]).await;
+        let number = |line: &str| line.strip_prefix(field)?.parse().ok();
+        sum += info.lines().find_map(number).unwrap_or(0u64);
     }
-    sent
+    sum
 }

@@ -103,7 +103,7 @@ async fn a_unix_socket_works_with_a_password() {
 /// which has no reply to send it with.
 async fn behind_an_unanswered_command(proxy: &Proxy, pool: &LockPool) -> Duration {
     let unanswered = proxy.on(Matcher::command("PING"), Action::HoldReply);
-    let behind = proxy.on(Matcher::command("GET"), Action::Signal);
+    let behind = proxy.on(Matcher::command("GETRANGE"), Action::Signal);
     let ping = pool.ping();
     let get = async {
         unanswered.seen().await;

@@ -18,12 +18,13 @@ const CHANNELS: &str = "&lock:@grant:*";
 
 /// Redis 7 and newer require no right for HELLO; 6.2 does, so the documented line also has
 /// `+hello`.
-const RIGHTS: [&str; 22] = [
+const RIGHTS: [&str; 23] = [
     "+ping",
     "+command|info",
     "+info",
     "+time",
     "+get",
+    "+getrange",
     "+mget",
     "+exists",
     "+set",
@@ -197,6 +198,9 @@ async fn check_needed(right: &str, expected: &[Step]) {
 
 async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
     let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+    if right == "+get" {
+        lab.deny("+getrange").await; // which takes its place
+    }
     let mut told = Vec::new();
     for step in STEPS {
         match without(&lab, kind, right, step).await {
@@ -246,9 +250,10 @@ async fn each_right_of_every_lock_is_missed() {
     check_needed("+time", &time).await;
     let get = [Holder, Busy, Release, Keep, Wait, Poll, HandOver];
     check_needed("+get", &get).await;
+    check_needed("+getrange", &QUIET).await;
     check_needed("+set", &[Acquire, Keep, Wait, HandOver]).await;
     check_needed("+del", &[Release]).await;
-    check_needed("+pttl", &[Busy, Extend, Wait, Poll]).await;
+    check_needed("+pttl", &[Holder, Busy, Extend, Wait, Poll]).await;
     check_needed("+pexpire", &[Extend, Keep, Wait, Poll]).await;
 }
 

@@ -30,6 +30,9 @@ pub(crate) const META: &str = "1|#|";
 /// What a node of a quorum names as the holder of a free lock that it leaves to a writer.
 pub(crate) const LEFT_TO_A_WRITER: &str = "1|w";
 
+/// No entry of ours has more bytes, and a script's reply tells no more of a stranger's value.
+pub(crate) const LONGEST: usize = 4096;
+
 /// A longer number is refused, so that the Rust and Lua parsers agree on what can be read.
 const MOST_DIGITS: usize = 15;
 

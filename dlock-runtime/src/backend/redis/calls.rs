@@ -9,6 +9,7 @@ use redis::{Cmd, RedisWrite, ToRedisArgs};
 
 use super::names::Names;
 use super::native::Native;
+use super::reads::Reads;
 use super::scripts::{self, By, Script};
 use crate::policy::commands::{Acquire, Claim, Keep, Renewal};
 use crate::values::ttl::{self, Ttl};
@@ -21,10 +22,10 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     /// The command, about this key alone.
-    pub(super) fn about(&self, key: &str) -> Cmd {
+    pub(super) fn about(&self, key: &str, reads: Reads) -> Cmd {
         let room: usize = self.arguments.iter().map(|it| it.room()).sum();
         let words = 2 + self.arguments.len();
-        let mut command = self.script.called(By::Text, words, key.len() + room);
+        let mut command = self.script.called(By::Text(reads), words, key.len() + room);
         command.arg(1).arg(key);
         for word in &self.arguments {
             word.write(&mut command);

@@ -9,6 +9,7 @@ use redis::{Pipeline, RedisResult, Value};
 use super::errors;
 use super::link::RedisLink;
 use super::native::Native;
+use super::reads::Reads;
 use super::reply;
 use super::scripts::{self, By};
 use crate::backend::command_error::CommandError;
@@ -22,9 +23,9 @@ const SECTIONS: [&str; 4] = ["server", "memory", "replication", "persistence"];
 
 /// What a pool without scripts calls on a lock or its queue; `INCR` is not among them, because it
 /// would create a key.
-const ON_A_KEY: [&str; 12] = [
-    "get", "set", "del", "pttl", "pexpire", "zadd", "zrem", "zrange", "zscore", "zcard", "delex",
-    "delifeq",
+const ON_A_KEY: [&str; 13] = [
+    "get", "getrange", "set", "del", "pttl", "pexpire", "zadd", "zrem", "zrange", "zscore",
+    "zcard", "delex", "delifeq",
 ];
 
 /// The answers to [`questions`].
@@ -140,9 +141,9 @@ fn questions(
     if with_scripts {
         let tried = on_a_key.map(|(name, after_key)| format!("{name} {after_key}"));
         let tried: Vec<String> = tried.collect();
-        all.add_command(scripts::RIGHTS.call(By::Text, &[one], &tried));
+        all.add_command(scripts::RIGHTS.call(By::Text(Reads::Whole), &[one], &tried));
         let none: [&str; 0] = [];
-        all.add_command(scripts::RIGHTS.call(By::Hash, &[one, two], &none));
+        all.add_command(scripts::RIGHTS.call(By::Hash(Reads::Whole), &[one, two], &none));
         if !of_cluster {
             return (all, vec!["evalsha"]);
         }

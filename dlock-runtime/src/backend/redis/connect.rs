@@ -259,7 +259,8 @@ async fn shake_hands(
         client::log_in(stream, database, credentials, protocol, config, bound).await?;
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
-    let server_info = read_server_info(connection.clone(), destination.role(plan));
+    let key = plan.names.quorum(); // any of the namespace, for a question about rights
+    let server_info = read_server_info(connection.clone(), destination.role(plan), &key);
     let subscribed = async {
         if plan.without_scripts {
             return None; // only scripts publish grants
@@ -271,6 +272,7 @@ async fn shake_hands(
     let ServerInfo {
         time,
         native,
+        reads,
         run_id,
         uptime,
     } = match (server_info, plan.node) {
@@ -291,8 +293,8 @@ async fn shake_hands(
         None => None,
         Some(of) => {
             let uptime = uptime.filter(|_| !run_id.is_empty());
-            let key = plan.names.quorum();
-            let votes_from = node::join(&of, &key, connection.clone(), uptime, received).await?;
+            let votes_from =
+                node::join(&of, &key, connection.clone(), reads, uptime, received).await?;
             let heard = plan.clock.now();
             let clock = ClockAnswer { sent, heard, time };
             Some(Membership::new(of, &key, votes_from, clock))
@@ -320,6 +322,7 @@ async fn shake_hands(
         address,
         pushes,
         native,
+        reads,
         run_id,
         generation: destination.generation,
         node,

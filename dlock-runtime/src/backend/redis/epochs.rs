@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 
+use super::reads::Reads;
 use super::scripts::{self, Script};
 use super::{errors, reply};
 use crate::backend::command_error::CommandError;
@@ -54,7 +55,7 @@ pub(super) async fn raise(
     let raised = match by {
         By::Script => {
             let call = |by| scripts::RAISE.call(by, &[counter], &[epoch]);
-            let raised = Script::run(&mut connection, call).await;
+            let raised = Script::run(&mut connection, Reads::Whole, call).await;
             raised
                 .map(drop)
                 .map_err(|error| errors::handshake_error(&error))

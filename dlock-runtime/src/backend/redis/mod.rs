@@ -9,7 +9,8 @@
 //! sends guarded writes, `check` asks for the server's settings. `push` receives pushes and
 //! `grant_key` authenticates them; `pace` detects clock drift and steps, `epochs` keeps the epoch
 //! counter from falling. `names` has the keys and channels that belong to a lock, `scripts` the
-//! Lua, `native` the server's own compare-and-delete command, `reply` and `errors` read the
+//! Lua, `native` the server's own compare-and-delete command, `reads` says how much is read of a
+//! string, `reply` and `errors` read the
 //! answers. `plain` is the link to a server without scripts, `witness` asks for replicas, `node`
 //! shakes hands with a node of a quorum, whose `membership` it keeps.
 //!
@@ -36,6 +37,7 @@ mod pace;
 mod plain;
 mod plan;
 mod push;
+mod reads;
 mod redirects;
 mod reply;
 mod reply_bound;

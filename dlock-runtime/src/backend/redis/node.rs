@@ -14,6 +14,7 @@ use redis::{Cmd, Value};
 use super::link::connection::Connection;
 use super::membership::{Membership, NodePlan};
 use super::plan::Plan;
+use super::reads::Reads;
 use super::scripts::{self, Script};
 use super::{errors, reply};
 use crate::backend::command_error::CommandError;
@@ -61,6 +62,7 @@ pub(super) async fn join(
     plan: &NodePlan,
     key: &str,
     mut connection: MultiplexedConnection,
+    reads: Reads,
     uptime: Option<Duration>,
     received: Moment,
 ) -> Result<Moment, CommandError> {
@@ -77,7 +79,7 @@ pub(super) async fn join(
     let arguments = plan.arguments();
     let arguments = arguments.each_ref().map(|it| &**it);
     let call = |by| scripts::QUORUM.call(by, &[key], &arguments);
-    match Script::run(&mut connection, call).await {
+    match Script::run(&mut connection, reads, call).await {
         Ok(answer) => plan.said(&answer)?,
         // Then no vote creates anything either, and votes must be taken back all the same.
         Err(error) => match errors::handshake_error(&error) {
@@ -89,7 +91,7 @@ pub(super) async fn join(
     // unknown hash. If the user may not, they are sent by text.
     let mut load = redis::pipe();
     for script in [&scripts::NODE, &scripts::NODE_SHARED] {
-        load.cmd("SCRIPT").arg("LOAD").arg(script.text());
+        load.cmd("SCRIPT").arg("LOAD").arg(script.text(reads));
     }
     load.ignore_errors();
     let _: Result<Value, _> = load.query_async(&mut connection).await;

@@ -8,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
 use super::native::Native;
+use super::reads::Reads;
 
 /// The common cases come first: a call that they complete defines no functions.
 pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
@@ -109,6 +110,10 @@ pub(super) static QUORUM: LazyLock<Script> =
 pub(super) static RAISE: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("lua/raise.lua")]));
 
+/// Reads a part of a set.
+pub(super) static MEMBERS: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[include_str!("lua/members.lua")]));
+
 /// Tries commands.
 pub(super) static RIGHTS: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("lua/rights.lua")]));
@@ -184,7 +189,7 @@ fn release_by(compare_and_delete: &str) -> Script {
 }
 
 /// All scripts.
-pub(super) fn all() -> [&'static Script; 30] {
+pub(super) fn all() -> [&'static Script; 31] {
     [
         &ACQUIRE,
         &ACQUIRE_ALL,
@@ -200,6 +205,7 @@ pub(super) fn all() -> [&'static Script; 30] {
         &NODE_SHARED,
         &QUORUM,
         &RAISE,
+        &MEMBERS,
         &RIGHTS,
         &SHARED_ACQUIRE,
         &SHARED_POLL,
@@ -229,7 +235,8 @@ pub(super) fn commands_of_error(said: &str) -> Vec<&'static str> {
     let behind = behind.trim_start();
     let end = behind.find(|c: char| !c.is_ascii_digit());
     let line = behind.get(..end.unwrap_or(behind.len())).map(str::parse);
-    let of_hash = all().into_iter().find(|it| said.contains(&it.sha1));
+    let is_called = |hash: &String| said.contains(hash);
+    let of_hash = all().into_iter().find(|it| it.sha1.iter().any(is_called));
     let of_items: &Script = if said.contains(", node, on @user_script:") {
         &NODE
     } else {
@@ -250,18 +257,24 @@ pub(super) fn release(native: Option<Native>) -> &'static Script {
     }
 }
 
-/// A script, and the hash by which the server knows it.
+/// A script, which reads strings as a whole, and the hashes by which the server knows it and the text
+/// that reads beginnings. Of each line both call the same commands, but for that.
 #[derive(Debug)]
 pub(super) struct Script {
     text: String,
-    sha1: String,
+    sha1: [String; 2],
 }
 
 impl Script {
     /// Joins the parts in this order.
     fn of<'a>(parts: impl IntoIterator<Item = &'a &'a str>) -> Self {
         let text: String = parts.into_iter().copied().collect();
-        let sha1 = redis::Script::new(&text).get_hash().to_owned();
+        let hash = |reads: Reads| {
+            redis::Script::new(&reads.in_script(&text))
+                .get_hash()
+                .to_owned()
+        };
+        let sha1 = [hash(Reads::Whole), hash(Reads::Beginning)];
         Self { text, sha1 }
     }
 
@@ -302,15 +315,17 @@ impl Script {
         names.filter(is_command).collect()
     }
 
-    pub(super) fn text(&self) -> &str {
-        &self.text
+    pub(super) fn text(&self, reads: Reads) -> String {
+        reads.in_script(&self.text)
     }
 
     /// Begins a call, with capacity for this many more words and bytes.
     pub(super) fn called(&self, by: By, words: usize, bytes: usize) -> Cmd {
+        let [whole, beginning] = &self.sha1;
         let (how, what) = match by {
-            By::Hash => ("EVALSHA", &self.sha1),
-            By::Text => ("EVAL", &self.text),
+            By::Hash(Reads::Whole) => ("EVALSHA", whole),
+            By::Hash(Reads::Beginning) => ("EVALSHA", beginning),
+            By::Text(reads) => ("EVAL", &self.text(reads)),
         };
         let mut command = Cmd::with_capacity(words + 2, bytes + how.len() + what.len());
         command.arg(how).arg(what);
@@ -328,12 +343,13 @@ impl Script {
     /// ran nothing, so the command is not executed twice.
     pub(super) async fn run(
         connection: &mut MultiplexedConnection,
+        reads: Reads,
         call: impl Fn(By) -> Cmd,
     ) -> Result<Value, RedisError> {
-        let mut by = By::Hash; // one await for both calls: a future reserves room for each await
+        let mut by = By::Hash(reads); // one await for both calls: a future reserves room for each await
         loop {
             match (call(by).query_async(connection).await, by) {
-                (Err(error), By::Hash) if is_unknown(&error) => by = By::Text,
+                (Err(error), By::Hash(_)) if is_unknown(&error) => by = By::Text(reads),
                 (answer, _) => return answer,
             }
         }
@@ -343,8 +359,15 @@ impl Script {
 /// How a script is called.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum By {
-    Hash,
-    Text,
+    Hash(Reads),
+    Text(Reads),
+}
+
+impl By {
+    /// In which order a script is called.
+    pub(super) fn each(reads: Reads) -> [Self; 2] {
+        [Self::Hash(reads), Self::Text(reads)]
+    }
 }
 
 /// The same, of the answer to one of several commands.

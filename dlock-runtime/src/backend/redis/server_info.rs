@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 
 use super::native::Native;
+use super::reads::Reads;
 use super::{errors, reply};
 use crate::backend::command_error::CommandError;
 use crate::policy::server_check::is_older;
@@ -28,6 +29,7 @@ pub(super) enum ServerRole {
 pub(super) struct ServerInfo {
     pub(super) time: u64,
     pub(super) native: Option<Native>,
+    pub(super) reads: Reads,
     /// The first digits of the server's run id; empty if the user may not ask for it.
     pub(super) run_id: String,
     /// In whole seconds; `None` if the user may not ask for it.
@@ -35,17 +37,19 @@ pub(super) struct ServerInfo {
 }
 
 /// Asks in one round trip for the kind of server, its time, its native compare-and-delete command
-/// and its run id. The kind comes first: a sentinel has no TIME.
+/// its run id, and whether the user may read a part of the string at such a key. The kind comes first: a sentinel has no TIME.
 pub(super) async fn read_server_info(
     mut connection: MultiplexedConnection,
     role: ServerRole,
+    key: &str,
 ) -> Result<ServerInfo, CommandError> {
     let mut all = redis::pipe();
     all.cmd("HELLO").cmd("TIME").add_command(Native::question());
     all.cmd("INFO").arg("server");
+    all.add_command(Reads::question(key));
     all.ignore_errors(); // each has its own answer
     let answers = all.query_async(&mut connection).await;
-    let [hello, time, native, info]: [RedisResult<Value>; 4] =
+    let [hello, time, native, info, beginning]: [RedisResult<Value>; 5] =
         answers.map_err(|error| errors::handshake_error(&error))?;
     let info = info.ok().and_then(|info| reply::text(&info));
     let info = info.as_deref().unwrap_or_default();
@@ -67,6 +71,7 @@ pub(super) async fn read_server_info(
     Ok(ServerInfo {
         time,
         native: native.ok().as_ref().and_then(Native::among),
+        reads: Reads::by(&beginning),
         run_id: run_id(info).unwrap_or_default(),
         uptime: uptime(info),
     })

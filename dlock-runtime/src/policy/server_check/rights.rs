@@ -28,6 +28,7 @@ enum Cost {
     Batches,
     Deletes,
     DeadWaiters,
+    LongValues,
     Transactions,
     MovingLocks,
     SlotMaps,
@@ -68,12 +69,13 @@ const fn in_script(name: &'static str, after_key: &'static str, cost: Cost) -> R
 }
 
 /// All rights of locks. Those of guarded writes depend on the batches.
-pub(crate) static RIGHTS: [Right; 32] = [
+pub(crate) static RIGHTS: [Right; 33] = [
     direct("ping", Cost::Calls),
     direct("command|info", Cost::Deletes),
     direct("info", Cost::DeadWaiters),
     direct("time", Cost::Calls),
     in_script("get", "", Cost::Calls),
+    in_script("getrange", "0 0", Cost::LongValues),
     in_script("mget", "", Cost::Batches),
     in_script("exists", "", Cost::Batches),
     in_script("set", "v XX PX 1", Cost::Calls),
@@ -124,6 +126,9 @@ impl Cost {
             Cost::Batches => "locks that are taken or renewed at once cost the server more",
             Cost::Deletes => "a release deletes by two commands",
             Cost::DeadWaiters => "a grant to a dead waiter keeps its lock for 3 s",
+            Cost::LongValues => {
+                "a stranger's long value at a lock's key is read whole by each call that meets it"
+            }
             Cost::Transactions => "a transaction may be sent twice",
             Cost::MovingLocks => {
                 "while a slot moves, its locks that have moved are neither renewed nor taken"

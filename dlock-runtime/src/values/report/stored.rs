@@ -197,6 +197,9 @@ impl Stored {
         match &self.lock {
             StoredLock::Nothing => HolderSearch::Free,
             StoredLock::OtherType => HolderSearch::Strange(Refusal::WrongType, NO_LOCK),
+            StoredLock::Value { value, .. } if value.len() > entry::LONGEST => {
+                HolderSearch::Strange(Refusal::WrongType, NO_LOCK)
+            }
             StoredLock::Value { value, .. } => match str::from_utf8(value) {
                 Ok(text) if entry::is_other_layout(text) => of_another(OTHER_LAYOUT),
                 _ if Fingerprint::of(value) != wanted => HolderSearch::Other,

@@ -24,6 +24,7 @@ use crate::backend::redis::native::{Deletes, Native};
 use crate::backend::redis::pace::Pace;
 use crate::backend::redis::plan::Plan;
 use crate::backend::redis::push::PushReceiver;
+use crate::backend::redis::reads::{Reading, Reads};
 use crate::backend::redis::redirects::OfCluster;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
@@ -67,6 +68,8 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) names: Names,
     pub(in crate::backend::redis) grant_key: GrantKey,
     pub(in crate::backend::redis) deletes: Deletes,
+    pub(in crate::backend::redis) reading: Reading,
+    pub(super) has_scripts: bool,
     pub(in crate::backend::redis) pace: Arc<Pace>,
     pub(in crate::backend::redis) push_receiver: Arc<PushReceiver>,
     /// What the server is as a node of a quorum, if it is one.
@@ -102,6 +105,8 @@ impl Connection {
             names: plan.names.clone(),
             grant_key: plan.grant_key.clone(),
             deletes: Deletes::by(native),
+            reading: Reading::of(Reads::Whole),
+            has_scripts: !plan.without_scripts,
             pace: plan.pace.clone(),
             push_receiver,
             node: None,
@@ -109,9 +114,14 @@ impl Connection {
         }
     }
 
-    /// The same, to a node of a quorum.
-    pub(super) fn of_node(self, node: Option<Membership>) -> Self {
-        Self { node, ..self }
+    /// The same, to a node of a quorum if it is one, which reads as much of a string.
+    pub(super) fn that_reads(self, reads: Reads, node: Option<Membership>) -> Self {
+        let reading = Reading::of(reads);
+        Self {
+            reading,
+            node,
+            ..self
+        }
     }
 
     pub(in crate::backend::redis) fn is_usable(&self) -> bool {
@@ -291,6 +301,11 @@ impl Connection {
     /// replica, or of a master that lacks its replicas, is a failover's, and nothing was executed.
     fn meaning(&self, error: CommandError) -> CommandError {
         let is_named = self.server.generation.is_some() || self.of_cluster.is_some();
+        if let CommandError::Refused(Refusal::NoPermission, why) = &error
+            && why.to_string().to_ascii_lowercase().contains("getrange")
+        {
+            self.reading.was_refused();
+        }
         match error {
             CommandError::Refused(refusal, why)
                 if is_named && errors::is_of_a_failover(refusal, &why) =>
@@ -402,7 +417,8 @@ impl Connection {
         call: impl Fn(By) -> redis::Cmd,
     ) -> Result<(Value, Moment), CommandError> {
         let mut multiplexed = self.multiplexed.clone();
-        let answer = pin!(Script::run(&mut multiplexed, call));
+        let reads = self.reading.now();
+        let answer = pin!(Script::run(&mut multiplexed, reads, call));
         self.call(within, answer).await
     }
 

@@ -1,4 +1,5 @@
-//! Reads locks for an administrator: plain commands, so a server without scripts answers them too.
+//! Reads locks for an administrator: plain commands, but for the members of sets, which only a script
+//! can cut. Without scripts, where no lock is a set, they are read whole.
 //!
 //! One pipeline carries the commands about all locks of a page, and a second one those about the
 //! sets among them; in a cluster, keys that have moved are looked up at their new node. Nothing
@@ -13,6 +14,8 @@ use redis::{Cmd, Value};
 use super::RedisLink;
 use super::moving::Answered;
 use crate::backend::command_error::CommandError;
+use crate::backend::redis::reads::Reads;
+use crate::backend::redis::scripts::{self, By};
 use crate::backend::redis::{errors, reply};
 use crate::values::error::Refusal;
 use crate::values::report::pattern::beginning_with;
@@ -54,7 +57,10 @@ impl RedisLink {
             return Ok(Vec::new());
         };
         let counter = self.connection.names.of(first).counter;
-        let mut ask = vec![redis::cmd("TIME"), Cmd::get(&*counter)];
+        let mut ask = vec![
+            redis::cmd("TIME"),
+            self.connection.reading.now().get(&counter),
+        ];
         for lock in locks {
             self.ask_about(lock, part, &mut ask);
         }
@@ -68,7 +74,7 @@ impl RedisLink {
         }
         let mut ask = Vec::new();
         for (_, lock) in &sets {
-            ask_about_set(lock, part, &mut ask);
+            self.ask_about_set(lock, part, &mut ask);
         }
         // The whole time again: what a slow first answer left could be too short for any.
         let answers = self.at_its_node(&ask, within).await;
@@ -82,22 +88,33 @@ impl RedisLink {
     fn ask_about(&self, lock: &str, part: Part, ask: &mut Vec<Cmd>) {
         let of = self.connection.names.of(lock);
         let (queue, heartbeats) = (of.queue.text(), of.heartbeats.text());
-        ask.extend([Cmd::get(lock), Cmd::pttl(lock), Cmd::zcard(&queue)]);
-        ask.extend([range(&queue, part), range(&heartbeats, part)]);
+        let value = self.connection.reading.now().get(lock);
+        ask.extend([value, Cmd::pttl(lock), Cmd::zcard(&queue)]);
+        ask.extend([self.part(&queue, part), self.part(&heartbeats, part)]);
     }
-}
 
-/// The commands whose answers [`read_set`] reads.
-fn ask_about_set(lock: &str, part: Part, ask: &mut Vec<Cmd>) {
-    ask.extend([Cmd::zcard(lock), Cmd::zrange(lock, -1, -1)]);
-    ask.push(range(lock, part));
-}
+    /// The commands whose answers [`read_set`] reads.
+    fn ask_about_set(&self, lock: &str, part: Part, ask: &mut Vec<Cmd>) {
+        ask.extend([Cmd::zcard(lock), self.range(lock, &["-1", "-1"])]);
+        ask.push(self.part(lock, part));
+    }
 
-fn range(key: &str, part: Part) -> Cmd {
-    let last = part.from + part.most - 1;
-    let mut range = redis::cmd("ZRANGE");
-    range.arg(key).arg(part.from).arg(last).arg("WITHSCORES");
-    range
+    fn part(&self, key: &str, part: Part) -> Cmd {
+        let (first, last) = (
+            part.from.to_string(),
+            (part.from + part.most - 1).to_string(),
+        );
+        self.range(key, &[&first, &last, "WITHSCORES"])
+    }
+
+    fn range(&self, key: &str, words: &[&str]) -> Cmd {
+        if self.connection.has_scripts {
+            return scripts::MEMBERS.call(By::Text(Reads::Whole), &[key], words);
+        }
+        let mut range = redis::cmd("ZRANGE");
+        range.arg(key).arg(words);
+        range
+    }
 }
 
 fn scanned(answer: &Value) -> Option<Scanned> {
@@ -142,7 +159,8 @@ fn read_lock(
     let [value, pttl, queue_len, queue, heartbeats] = answers else {
         return Err(reply::unexpected("GET", &Value::Nil));
     };
-    let left = match told(pttl)? {
+    let pttl = told(pttl)?;
+    let left = match pttl {
         Value::Int(ms) => u64::try_from(*ms).ok().map(Duration::from_millis),
         other => return Err(reply::unexpected("PTTL", other)),
     };
@@ -150,7 +168,10 @@ fn read_lock(
     let silent = silent.filter(|(_, until)| *until <= time);
     Ok(Stored {
         time,
-        lock: read_value(value, left)?,
+        lock: match value {
+            Ok(value) if *pttl == reply::NO_KEY && reply::is_empty(value) => StoredLock::Nothing,
+            value => read_value(value, left)?,
+        },
         queue_len: length(queue_len)?,
         queue: members(queue)?,
         silent: silent.map(|(entry, _)| entry).collect(),

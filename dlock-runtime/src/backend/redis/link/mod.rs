@@ -35,6 +35,7 @@ use super::membership::Membership;
 use super::native::Native;
 use super::plan::Plan;
 use super::push::PushReceiver;
+use super::reads::Reads;
 use crate::policy::server_check::Pushes;
 
 /// What the handshake learned.
@@ -48,6 +49,8 @@ pub(super) struct Hello {
     pub(super) pushes: Pushes,
     /// The server's native compare-and-delete command, if it has one.
     pub(super) native: Option<Native>,
+    /// How much of a string the user may read.
+    pub(super) reads: Reads,
     /// The first digits of the server's run id; empty if the user may not ask for it.
     pub(super) run_id: String,
     /// The generation of the pool's target when the sentinels named this server, if they did.
@@ -83,6 +86,7 @@ impl RedisLink {
             address,
             pushes,
             native,
+            reads,
             run_id,
             generation,
             node,
@@ -99,7 +103,7 @@ impl RedisLink {
                 generation,
             },
         );
-        let connection = Arc::new(connection.of_node(node));
+        let connection = Arc::new(connection.that_reads(reads, node));
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.
         let (most, pace) = match (plan.max_in_flight, &address) {

@@ -123,10 +123,10 @@ impl RedisLink {
         if left(until).is_zero() {
             return Err(no_time());
         }
-        let mut rounds = Rounds::new(left(until));
+        let (mut rounds, reads) = (Rounds::new(left(until)), self.connection.reading.now());
         loop {
             let answer = self
-                .one_at_its_node(call.about(key), rounds.next()?)
+                .one_at_its_node(call.about(key, reads), rounds.next()?)
                 .await?;
             if !reply::says_again(&answer) {
                 return Ok(answer);

@@ -12,9 +12,11 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::RedisLink;
+use super::moving::Answered;
 use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::reads::Reads;
 use crate::backend::redis::reply::{self, Done, Holders};
 use crate::backend::redis::scripts::{self, By};
 use crate::backend::{Answer, Link};
@@ -194,24 +196,21 @@ impl Link for RedisLink {
 
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
         Box::pin(async move {
-            let mut connection = self.connection.multiplexed.clone();
-            let get = pin!(async move {
-                redis::cmd("GET")
-                    .arg(key)
-                    .query_async(&mut connection)
-                    .await
-            });
-            let until = Instant::now() + within;
-            let answer = match self.connection.call(within, get).await {
-                Err(CommandError::Moving(_)) => {
-                    let get = redis::Cmd::get(key);
-                    Box::pin(self.one_at_its_node(get, left(until))).await
-                }
-                answer => answer.map(|(value, _)| value),
-            };
+            let (until, reads) = (Instant::now() + within, self.connection.reading.now());
+            let mut answer = self.read_string(key, reads, within).await;
+            if answer.is_err() && self.connection.reading.now() != reads {
+                // The user lost a right that can be done without.
+                let whole = self.read_string(key, Reads::Whole, left(until));
+                answer = Box::pin(whole).await;
+            }
             match answer {
                 Err(CommandError::Refused(Refusal::WrongType, _)) => {
                     Ok(self.holders(key, "", within).await?.holder)
+                }
+                Ok(value) if reply::is_empty(&value) => {
+                    let pttl = redis::Cmd::pttl(key);
+                    let pttl = Box::pin(self.one_at_its_node(pttl, left(until))).await?;
+                    Ok((pttl != reply::NO_KEY).then(String::new))
                 }
                 value => reply::value(&value?),
             }
@@ -371,6 +370,19 @@ impl RedisLink {
         done.answer
     }
 
+    /// The string at a key, or its beginning.
+    async fn read_string(&self, key: &str, reads: Reads, within: Duration) -> Answered {
+        let (mut connection, command) = (self.connection.multiplexed.clone(), reads.get(key));
+        let get = pin!(command.query_async(&mut connection));
+        let until = Instant::now() + within;
+        match self.connection.call(within, get).await {
+            Err(CommandError::Moving(_)) => {
+                Box::pin(self.one_at_its_node(command.clone(), left(until))).await
+            }
+            answer => answer.map(|(value, _)| value),
+        }
+    }
+
     /// Reads the holder of a lock of a kind with many holders.
     async fn holders(
         &self,
@@ -384,7 +396,7 @@ impl RedisLink {
         let reply = self.connection.script(script, &keys, &arguments, within);
         match reply.await {
             Err(CommandError::Moving(_)) => {
-                let call = script.call(By::Text, &keys, &arguments);
+                let call = script.call(By::Text(self.connection.reading.now()), &keys, &arguments);
                 reply::holders(&Box::pin(self.one_at_its_node(call, left(until))).await?)
             }
             reply => reply::holders(&reply?.0),

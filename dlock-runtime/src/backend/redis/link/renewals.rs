@@ -96,7 +96,7 @@ impl Renewing<'_> {
     /// Each group is of items that share a call. The items of a call that fails failed by
     /// themselves.
     async fn by_groups(&mut self, mut open: Vec<Vec<usize>>) -> Result<(), CommandError> {
-        for by in [By::Hash, By::Text] {
+        for by in By::each(self.link.connection.reading.now()) {
             let mut calls = redis::pipe();
             for group in &open {
                 let items = group.iter().filter_map(|at| self.items.get(*at));
@@ -126,7 +126,7 @@ impl Renewing<'_> {
 
     /// Those of a slot that is moving, each where its key is by now.
     async fn one_by_one(&mut self) {
-        for by in [By::Hash, By::Text] {
+        for by in By::each(self.link.connection.reading.now()) {
             let moving = std::mem::take(&mut self.moving);
             let items = moving.iter().filter_map(|at| self.items.get(*at));
             let calls: Vec<Cmd> = items.map(|item| call(by, std::iter::once(item))).collect();

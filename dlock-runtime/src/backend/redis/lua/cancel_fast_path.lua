@@ -1,7 +1,8 @@
 -- The common case of cancel.lua: another value holds the lock, so there is nothing to grant.
 -- Defines no functions, because the server would build each of them again on every call.
-local held, found = redis.pcall('GET', KEYS[1]), 0
-local is_others = type(held) == 'string' and held ~= ARGV[1]
+local lock = KEYS[1]
+local held, found = redis.pcall('GET', lock), 0
+local is_others = type(held) == 'string' and held ~= '' and held ~= ARGV[1]
 if is_others and ARGV[2] == '1' then
   redis.pcall('ZREM', KEYS[4], ARGV[1]) -- same as leave
   found = redis.pcall('ZREM', KEYS[3], ARGV[1])

@@ -9,7 +9,7 @@ local there, err = stands_at(lock)
 if err and there ~= ONE then
   return redis.error_reply(err)
 elseif there == ONE then
-  return redis.pcall('GET', lock) == value and epoch or -1
+  return look(lock) == value and epoch or -1
 elseif not (e and held_as(lock, there, e, T)) then
   return -1
 end

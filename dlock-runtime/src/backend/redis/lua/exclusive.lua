@@ -10,7 +10,7 @@ local function acquire(lock, counter, queue, heartbeats, value, lease, not_after
   if is_other_type(err) then
     there = meta(lock)
     if not there then
-      return other_type(lock, T)
+      return other_type(T)
     end
     -- First, so that the whole call is refused when memory is out.
     epoch = draw_epochs(counter, T, 1)

@@ -36,7 +36,7 @@ end
 -- something.
 local function exclusive(lock, queue, heartbeats, there, held)
   if held then
-    return redis.call('PTTL', lock), held
+    return redis.call('PTTL', lock), beginning(held)
   elseif not may_change(lock, queue, heartbeats, there) then
     return in_the_way(lock, there, T) -- if the lock is free, the head of its queue can't be parsed
   end

@@ -126,6 +126,9 @@ while i < number do
       if not replies[i + 1] then
         local value, lock, counter, err = arguments[at], keys[k], keys[k + count], nil
         local held = not is_late and try('GET', lock)
+        if held == '' and try('PTTL', lock) == -2 then -- as look in value.lua
+          held = false
+        end
         local meta, holder, ends = nil, held, nil
         if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
           -- A set of a kind with many holders, or another program's value.

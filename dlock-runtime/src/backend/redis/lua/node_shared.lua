@@ -74,7 +74,7 @@ local there, err = stands_at(lock)
 if err and not is_other_type(err) then
   return redis.error_reply(err)
 elseif err and operation == 'v' then
-  return {T, {6, other_type(lock, T)[3]}}
+  return {T, {6, other_type(T)[3]}}
 end
 local more
 there, more = drop_lapsed(lock, there, T)

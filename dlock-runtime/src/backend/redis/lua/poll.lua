@@ -16,7 +16,7 @@ local T, more = now(), nil
 local held, err = look(lock)
 local there = held and ONE or is_other_type(err) and meta(lock)
 if err and not there then
-  return is_other_type(err) and other_type(lock, T) or redis.error_reply(err)
+  return is_other_type(err) and other_type(T) or redis.error_reply(err)
 end
 local waits = ARGV[2] == '1' and is_queued(queue, value)
 if waits then

@@ -11,8 +11,10 @@ end
 
 -- The meta of the set at a key; false if the key is absent, nil for a value of any other type.
 -- Second, the error if it can't be read.
+local other_layout -- 1: the set that this read last is of another layout
 local function meta(lock)
   local last = redis.pcall('ZRANGE', lock, -1, -1)
+  other_layout = last[1] and string.find(last[1], '^%d+|#|') and 1 or 0
   if last.err then
     return nil, last.err .. ' (ZRANGE)'
   elseif not last[1] then
@@ -21,12 +23,10 @@ local function meta(lock)
   return is_meta(last[1]) and last[1] or nil, nil
 end
 
--- The reply if the stored value must not be changed; its third item is 1 for a set of another
--- layout.
-local function other_type(lock, T)
-  local last = redis.pcall('ZRANGE', lock, -1, -1)
-  local is_other_layout = last[1] and string.find(last[1], '^%d+|#|')
-  return {6, T, is_other_layout and 1 or 0}
+-- The reply if the stored value, whose meta was just read, must not be changed; its third item is 1
+-- for a set of another layout.
+local function other_type(T)
+  return {6, T, other_layout}
 end
 
 -- The ms until the first holder ends, rounded up, and the holder to name: a live one rather than a
@@ -69,7 +69,7 @@ local function in_the_way(lock, there, T)
   if not there then
     return -2, ''
   elseif there == ONE then
-    return redis.call('PTTL', lock), beginning(redis.call('GET', lock))
+    return redis.call('PTTL', lock), beginning((look(lock)))
   end
   local left, named = first_holder(lock, T)
   return left, beginning(named)

@@ -79,7 +79,7 @@ end
 -- returned, because whoever knows the whole value could release the lock.
 local function other_kind(lock, there, e)
   if there == ONE then
-    return not is_other_layout(redis.call('GET', lock)) and '1|x|' or nil
+    return not is_other_layout((look(lock))) and '1|x|' or nil
   end
   local is_other = there and not is_of(there, e.meta) and not (e.letter == 'o' and string.sub(there, 1, 6) == '1|#|o|')
   return is_other and there or nil

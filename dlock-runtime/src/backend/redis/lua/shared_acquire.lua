@@ -26,7 +26,7 @@ elseif T > tonumber(ARGV[3]) then
 end
 local there, err = stands_at(lock)
 if is_other_type(err) then
-  return other_type(lock, T)
+  return other_type(T)
 elseif err then
   return redis.error_reply(err)
 end

@@ -8,7 +8,7 @@
 local e, T = read_entry(ARGV[1]), now()
 local there, err = stands_at(KEYS[1])
 if is_other_type(err) then
-  return {-1, '', other_type(KEYS[1], T)[3]}
+  return {-1, '', other_type(T)[3]}
 elseif err then
   return redis.error_reply(err)
 end

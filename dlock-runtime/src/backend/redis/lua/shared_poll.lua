@@ -17,7 +17,7 @@ if not e then
 end
 local there, err = stands_at(lock)
 if is_other_type(err) then
-  return other_type(lock, T)
+  return other_type(T)
 elseif err then
   return redis.error_reply(err)
 end

@@ -1,8 +1,15 @@
 -- The string value at a lock's key, false for an absent key; second, the error if it can't be read.
--- A value of another type is an error too, which saves a TYPE.
+-- A value of another type is an error too, which saves a TYPE. Where the user may, GETRANGE takes the
+-- place of GET (reads.rs): of a longer value than ours only the beginning is read, and that of an
+-- absent key is empty. Written otherwise, GET stays: for a user who lost that right meanwhile.
 local function look(lock)
   local held = redis.pcall('GET', lock)
-  if type(held) == 'table' then
+  if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
+    held = redis.pcall("GET", lock)
+  end
+  if held == '' and redis.call('PTTL', lock) == -2 then
+    return false, nil
+  elseif type(held) == 'table' then
     return false, held.err .. ' (GET)' -- before 7.2 the server's error does not name the command
   end
   return held, nil

@@ -9,10 +9,11 @@ use std::time::Duration;
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::answers::{self, Held, held};
+use super::answers::{self, Held};
 use super::{PlainLink, key_lasts, lease_until, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
+use crate::backend::redis::reads::Reads;
 use crate::backend::redis::reply;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left};
 use crate::policy::queue;
@@ -47,7 +48,8 @@ impl PlainLink {
         let now = self.server_time();
         let ends = lease_until(now, command.lease.get()).min(command.not_after / 1000);
         let keys = self.link.connection.names.of(&claim.key);
-        let commands = take(&claim.key, &keys.counter, &claim.value, now, ends);
+        let times = (now, ends);
+        let commands = take(&claim.key, &keys.counter, &claim.value, times, self.reads());
         let (items, sent) = self.transact(commands, until).await?;
         self.heard(&items[2], sent)?;
         let (mut busy, arrival) = match read(&items, command)? {
@@ -176,7 +178,7 @@ impl PlainLink {
 
 /// `now`: the server's estimated time in µs, the counter's first value; `ends`: when the key ends,
 /// in ms.
-fn take(lock: &str, counter: &str, value: &str, now: u64, ends: u64) -> Pipeline {
+fn take(lock: &str, counter: &str, value: &str, (now, ends): (u64, u64), reads: Reads) -> Pipeline {
     let mut commands = redis::pipe();
     commands.cmd("MULTI");
     commands.cmd("SET").arg(counter).arg(now).arg("NX");
@@ -185,7 +187,7 @@ fn take(lock: &str, counter: &str, value: &str, now: u64, ends: u64) -> Pipeline
     commands.cmd("SET").arg(lock).arg(value).arg("NX");
     commands.arg("PXAT").arg(ends);
     commands.cmd("PTTL").arg(lock);
-    commands.cmd("GET").arg(lock);
+    commands.add_command(reads.get(lock));
     commands.cmd("EXEC");
     commands
 }
@@ -201,7 +203,7 @@ pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, Comma
     let &Value::Int(left) = pttl else {
         return Err(reply::unexpected("PTTL", pttl));
     };
-    let value = match held(value)? {
+    let value = match answers::held_for(value, pttl)? {
         Held::By(value) => value,
         Held::Nothing => return Ok(Tried::Settled(Acquired::Late { time })),
         Held::OtherType => {

@@ -24,13 +24,21 @@ impl Held {
     }
 }
 
-/// The answer to `GET`.
+/// The answer to the read of a string.
 pub(super) fn held(value: &Value) -> Result<Held, CommandError> {
     match refused(value) {
         Err(CommandError::Refused(Refusal::WrongType, _)) => return Ok(Held::OtherType),
         other => other?,
     }
     Ok(reply::value(value)?.map_or(Held::Nothing, Held::By))
+}
+
+/// The answers to the read of a string and to `PTTL`: a beginning of an absent one is empty.
+pub(super) fn held_for(value: &Value, pttl: &Value) -> Result<Held, CommandError> {
+    if reply::is_empty(value) && *pttl == reply::NO_KEY {
+        return Ok(Held::Nothing);
+    }
+    held(value)
 }
 
 /// The error in an answer.

@@ -10,7 +10,7 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::acquire::millis;
-use super::answers::{self, Held, held};
+use super::answers::{self, Held};
 use super::{PlainLink, checkout::CheckedOut, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
@@ -140,8 +140,8 @@ impl PlainLink {
         if with_queue {
             commands.arg(&queue);
         }
-        commands.cmd("GET").arg(lock);
-        commands.cmd("TIME");
+        commands.add_command(self.reads().get(lock));
+        commands.cmd("PTTL").arg(lock).cmd("TIME");
         if with_queue {
             commands.cmd("ZRANGE").arg(&queue).arg(0).arg(0);
             commands.cmd("ZRANGE").arg(&heartbeats).arg("-inf");
@@ -157,7 +157,8 @@ impl PlainLink {
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or(Value::Nil);
         answers::refused(&next())?;
-        let (held, time) = (held(&next())?, self.heard(&next(), sent)?);
+        let held = answers::held_for(&next(), &next())?;
+        let time = self.heard(&next(), sent)?;
         let (mut first, mut lapsed, mut ahead) = (None, Vec::new(), Vec::new());
         if with_queue {
             first = members(&next())?.into_iter().next();
@@ -241,15 +242,16 @@ impl PlainLink {
         leave.cmd("ZREM").arg(&queue).arg(&*claim.value);
         leave.cmd("ZREM").arg(&heartbeats).arg(&*claim.value);
         leave.cmd("ZCARD").arg(&queue);
-        leave.cmd("GET").arg(&*claim.key);
-        leave.cmd("TIME");
-        let ([left, beat, waiting, value, time], sent) = self.exchange(leave, until).await?;
+        leave.add_command(self.reads().get(&claim.key));
+        leave.cmd("PTTL").arg(&*claim.key).cmd("TIME");
+        let answers = self.exchange(leave, until).await?;
+        let ([left, beat, waiting, value, pttl, time], sent) = answers;
         for answer in [&left, &beat, &waiting] {
             answers::refused_at_companion(answer)?;
         }
         let time = self.heard(&time, sent)?;
         let mut found = reply::number(&left) == Some(1);
-        let held = held(&value)?;
+        let held = answers::held_for(&value, &pttl)?;
         if held.is(&claim.value) {
             let value = Some(&*claim.value);
             found |= self.give_back(&claim.key, value, keep, until).await?;

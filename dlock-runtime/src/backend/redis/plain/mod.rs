@@ -24,9 +24,10 @@ use redis::Pipeline;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use self::answers::{Held, held};
+use self::answers::Held;
 use super::link::RedisLink;
 use super::plan::Plan;
+use super::reads::Reads;
 use super::reply;
 use crate::backend::batched::{BatchedAnswer, Release};
 use crate::backend::command_error::CommandError;
@@ -250,11 +251,15 @@ impl PlainLink {
         Ok((answers::executed_all(all)?, sent))
     }
 
+    fn reads(&self) -> Reads {
+        self.link.connection.reading.now()
+    }
+
     async fn held_at(&self, key: &str, until: Instant) -> Result<Held, CommandError> {
         let mut get = redis::pipe();
-        get.cmd("GET").arg(key);
-        let ([value], _) = self.exchange(get, until).await?;
-        held(&value)
+        get.add_command(self.reads().get(key)).cmd("PTTL").arg(key);
+        let ([value, pttl], _) = self.exchange(get, until).await?;
+        answers::held_for(&value, &pttl)
     }
 
     /// The first member of the set of a kind with many holders: the entry of the holder whose lease

@@ -13,6 +13,7 @@ use super::answers::{self, Held, held};
 use super::{PlainLink, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
+use crate::backend::redis::reads::Reads;
 use crate::backend::redis::reply;
 use crate::policy::commands::{Busy, Claim, Keep, Left, Polled};
 use crate::policy::queue;
@@ -41,7 +42,7 @@ impl PlainLink {
         for _ in 0..READS {
             let alive = self.server_time().saturating_add(micros(queue::HEARTBEAT));
             let keys = self.link.connection.names.of(&claim.key);
-            let commands = query(&claim.key, &keys, &claim.value, alive);
+            let commands = query(&claim.key, &keys, &claim.value, alive, self.reads());
             let (answers, sent) = self.exchange(commands, until).await?;
             self.heard(&answers[3], sent)?;
             match read(&answers, &claim.value)? {
@@ -64,11 +65,11 @@ impl PlainLink {
 
 /// Not a transaction: out of memory, none can be begun. If the entry holds the lock at the first and
 /// at the last command, it held it at all between, because it is granted once.
-fn query(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64) -> Pipeline {
+fn query(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64, reads: Reads) -> Pipeline {
     let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
     let kept = millis(queue::QUEUE_TTL);
     let mut commands = redis::pipe();
-    commands.cmd("GET").arg(lock);
+    commands.add_command(reads.get(lock));
     commands.cmd("GET").arg(&*keys.counter);
     commands.cmd("PTTL").arg(lock);
     commands.cmd("TIME");
@@ -77,14 +78,14 @@ fn query(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64) -> Pipeline {
     commands.arg(alive).arg(value);
     commands.cmd("PEXPIRE").arg(&queue).arg(kept);
     commands.cmd("PEXPIRE").arg(&heartbeats).arg(kept);
-    commands.cmd("GET").arg(lock);
+    commands.add_command(reads.get(lock));
     commands
 }
 
 /// Reads the answers to [`query`].
 pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<PollStep, CommandError> {
-    let [first, counter, pttl, time, score, beat, rest @ .., last] = answers;
-    for answer in [pttl, time, score] {
+    let [first, counter, left, time, score, beat, rest @ .., last] = answers;
+    for answer in [left, time, score] {
         answers::refused(answer)?;
     }
     for answer in std::iter::once(beat).chain(rest) {
@@ -94,10 +95,11 @@ pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<PollStep, Comman
         }
     }
     let time = reply::time(time)?;
-    let &Value::Int(pttl) = pttl else {
-        return Err(reply::unexpected("PTTL", pttl));
+    let &Value::Int(pttl) = left else {
+        return Err(reply::unexpected("PTTL", left));
     };
-    let (first, last) = (held(first)?, held(last)?);
+    // If the key ended between `PTTL` and the last read, the next poll sees that it is absent.
+    let (first, last) = (held(first)?, answers::held_for(last, left)?);
     if last.is(value) {
         if !first.is(value) {
             return Ok(PollStep::Again);

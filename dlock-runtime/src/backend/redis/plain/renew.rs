@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::answers::{self, Held, held};
 use super::{PlainLink, checkout::CheckedOut, left};
 use crate::backend::command_error::CommandError;
+use crate::backend::redis::reads::Reads;
 use crate::backend::redis::reply;
 use crate::policy::commands::{Renewal, Renewed};
 use crate::values::error::Refusal;
@@ -36,7 +37,7 @@ impl PlainLink {
         let mut groups: Vec<&[Renewal]> = groups.rev().collect();
         let mut renewed = Vec::with_capacity(items.len());
         while let Some(group) = groups.pop() {
-            match transaction(&mut connection, group, until).await {
+            match transaction(&mut connection, group, self.reads(), until).await {
                 Ok(Some(outcomes)) => renewed.extend(outcomes),
                 Ok(None) if group.len() > 1 => {
                     let (first, second) = group.split_at(group.len() / 2);
@@ -62,8 +63,10 @@ impl PlainLink {
         items: &[Renewal],
         until: Instant,
     ) -> Result<Vec<Renewed>, CommandError> {
-        let connection = &self.link.connection;
-        let (before, _) = connection.exchange(query(items), left(until)).await?;
+        let (connection, reads) = (&self.link.connection, self.reads());
+        let (before, _) = connection
+            .exchange(query(items, reads), left(until))
+            .await?;
         let before = steps(&before, items)?;
         if !before.contains(&Step::Lengthen) {
             return Ok(outcomes(&before, Vec::new()));
@@ -74,7 +77,9 @@ impl PlainLink {
             lengthen.arg(item.ttl.as_millis()).arg("GT");
         }
         let (lengthened, _) = connection.exchange(lengthen, left(until)).await?;
-        let (after, _) = connection.exchange(query(items), left(until)).await?;
+        let (after, _) = connection
+            .exchange(query(items, reads), left(until))
+            .await?;
         let after = steps(&after, items)?;
         let outcomes = outcomes(&before, lengthened).into_iter();
         let still = outcomes.zip(after).map(|(outcome, after)| match after {
@@ -89,6 +94,7 @@ impl PlainLink {
 async fn transaction(
     connection: &mut CheckedOut<'_>,
     items: &[Renewal],
+    reads: Reads,
     until: Instant,
 ) -> Result<Option<Vec<Renewed>>, CommandError> {
     let mut commands = redis::pipe();
@@ -96,7 +102,7 @@ async fn transaction(
     for item in items {
         commands.arg(&*item.claim.key);
     }
-    for command in query(items).cmd_iter() {
+    for command in query(items, reads).cmd_iter() {
         commands.add_command(command.clone());
     }
     let (seen, _) = connection.watch(commands, until).await?;
@@ -116,10 +122,10 @@ async fn transaction(
     Ok(executed.map(|lengthened| outcomes(&steps, lengthened)))
 }
 
-fn query(items: &[Renewal]) -> Pipeline {
+fn query(items: &[Renewal], reads: Reads) -> Pipeline {
     let mut query = redis::pipe();
     for item in items {
-        query.cmd("GET").arg(&*item.claim.key);
+        query.add_command(reads.get(&item.claim.key));
         query.cmd("PTTL").arg(&*item.claim.key);
     }
     query

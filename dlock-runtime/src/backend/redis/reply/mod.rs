@@ -306,6 +306,14 @@ pub(super) fn value(reply: &Value) -> Result<Option<String>, CommandError> {
     }
 }
 
+/// The reply of PTTL for an absent key.
+pub(super) const NO_KEY: Value = Value::Int(-2);
+
+/// Whether a string that was read is empty, or the beginning of one that is not there.
+pub(super) fn is_empty(reply: &Value) -> bool {
+    matches!(reply, Value::BulkString(bytes) if bytes.is_empty())
+}
+
 /// The reply of TIME, in µs.
 pub(super) fn time(reply: &Value) -> Result<u64, CommandError> {
     let read: Option<u64> = match reply {

@@ -10,6 +10,7 @@ use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::native::{Deletes, Native};
+use crate::backend::redis::reads::Reads;
 use crate::backend::redis::{reply, scripts};
 use crate::policy::commands::{Acquired, Claim, Keep};
 
@@ -59,7 +60,7 @@ async fn cycle(link: &RedisLink) {
 #[test]
 fn the_texts_differ_in_one_call_only() {
     let by_hand = "redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])";
-    let usual = scripts::release(None).text();
+    let usual = scripts::release(None).text(Reads::Whole);
     assert_eq!(usual.matches(by_hand).count(), 1);
     for (native, call) in [
         (
@@ -68,7 +69,7 @@ fn the_texts_differ_in_one_call_only() {
         ),
         (Native::Delifeq, "redis.pcall('DELIFEQ', KEYS[1], ARGV[1])"),
     ] {
-        let text = scripts::release(Some(native)).text();
+        let text = scripts::release(Some(native)).text(Reads::Whole);
         assert_eq!(text, usual.replace(by_hand, call));
     }
 }

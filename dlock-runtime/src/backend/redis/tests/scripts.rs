@@ -6,6 +6,7 @@ use redis::Value;
 
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link, renewal};
 use crate::backend::Link;
+use crate::backend::redis::reads::Reads;
 use crate::backend::redis::scripts;
 use crate::policy::commands::{Acquired, Cancelled, Keep, Left, Renewed};
 use crate::values::about::{About, WrittenName};
@@ -166,9 +167,9 @@ async fn a_batch_of_renewals_looks_once() {
             "{key}: {left}"
         );
     }
-    let again = scripts::RENEW.text();
+    let again = scripts::RENEW.text(Reads::Whole);
     let answer = [
-        "EVAL", again, "2", "lock:40", "lock:20", "1", "2", "9", "40", "20",
+        "EVAL", &again, "2", "lock:40", "lock:20", "1", "2", "9", "40", "20",
     ];
     assert_eq!(lab.server.cmd(&answer).await, Value::Int(1), "one for all");
 }
@@ -274,8 +275,9 @@ fn the_command_that_a_user_may_not_run_is_read_off_the_scripts_line() {
         (&*scripts::POLL, "('TIME')"),
         (&scripts::COMBINED, "try('MGET'"),
     ] {
-        let line = script.text().lines().position(|line| line.contains(has));
-        let (line, hash) = (line.unwrap() + 1, redis::Script::new(script.text()));
+        let text = script.text(Reads::Whole);
+        let line = text.lines().position(|line| line.contains(has));
+        let (line, hash) = (line.unwrap() + 1, redis::Script::new(&text));
         let hash = hash.get_hash();
         let expected: &[&str] = if has.contains("TIME") {
             &["TIME"]

@@ -96,7 +96,7 @@ impl Flusher {
     }
 
     async fn send(&mut self) {
-        for by in [By::Hash, By::Text] {
+        for by in By::each(self.batcher.connection.reading.now()) {
             let sent = if self.has_taken {
                 self.send_by(by).await
             } else {
@@ -173,7 +173,7 @@ impl Flusher {
         };
         let put = (!self.batch.is_empty()).then(|| {
             let sent = batcher.connection.begin()?;
-            let command = self.command(By::Hash);
+            let command = self.command(By::Hash(batcher.connection.reading.now()));
             let mut connection = batcher.connection.multiplexed.clone();
             // Unconstrained, as in `send_by`.
             let asked = async move { command.query_async::<Value>(&mut connection).await };

@@ -270,7 +270,7 @@ impl Batcher {
         let query = async move {
             let mut multiplexed = connection.multiplexed.clone();
             let call = |by| command.command().alone(&connection, by);
-            Script::run(&mut multiplexed, call).await
+            Script::run(&mut multiplexed, connection.reading.now(), call).await
         };
         Kept::new(query, &runtime, within)
     }
