@@ -232,7 +232,7 @@ async fn a_counter_decades_ahead_grants_nothing_and_no_fence_falls() {
     let mut fence = with.lock("k").run(async |it| it.fence()).await.unwrap();
     let ahead = async |number: &str| server.cmd(&["SET", COMPANIONS[0], number]).await;
     for (pool, kinds) in [(&with, &PAIRS[..]), (&without, &PAIRS[..1])] {
-        for number in ["5000000000000000", "9007199254740000", "9007199254740989"] {
+        for number in ["5000000000000000", "9007199254740000"] {
             for (kind, _) in kinds {
                 ahead(number).await;
                 let asked = of_kind(pool.lock("k"), kind).wait(LONG).acquire().await;
@@ -273,6 +273,8 @@ async fn a_counter_decades_ahead_grants_nothing_and_no_fence_falls() {
         "-1",
         "nan",
         "8e15",
+        "9007199254740989",
+        "9007199254740990",
         "9007199254740991",
         "-9007199254740991",
     ] {
