@@ -177,7 +177,11 @@ fn text(operation: &str) -> String {
         lua!("admit"),
         lua!("grant")
     );
-    let (acquire, release) = (lua!("exclusive"), lua!("exclusive_release"));
+    let (acquire, release) = (
+        lua!("exclusive"),
+        concat!(lua!("keep"), lua!("exclusive_release")),
+    );
+    let shared = concat!(lua!("keep"), lua!("shared"));
     let before = match operation {
         "acquire" => {
             let at_once = concat!(lua!("times"), lua!("acquire_fast_path"));
@@ -193,11 +197,8 @@ fn text(operation: &str) -> String {
         "acquire_all" => [prelude, queue, release].concat(),
         "cancel" => [lua!("cancel_fast_path"), prelude, queue, release].concat(),
         "write" => concat!(lua!("prelude"), lua!("value")).to_owned(),
-        "renew" => {
-            let shared = [prelude, queue, lua!("shared")].concat();
-            lua!("renew_fast_path").to_owned() + &shared
-        }
-        _ => [prelude, queue, lua!("shared")].concat(),
+        "renew" => [lua!("renew_fast_path"), prelude, queue, shared].concat(),
+        _ => [prelude, queue, shared].concat(),
     };
     before + own
 }

@@ -46,6 +46,7 @@ const RELEASE: &str = script!(
     "set",
     "admit",
     "grant",
+    "keep",
     "exclusive_release",
     "release"
 );
@@ -58,6 +59,7 @@ const COMBINED: &str = script!(
     "set",
     "admit",
     "grant",
+    "keep",
     "exclusive_release",
     "exclusive",
     "combined"

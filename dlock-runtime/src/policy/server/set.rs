@@ -151,10 +151,11 @@ impl Set {
         !self.holders.is_empty()
     }
 
-    /// The latest time at which an entry can end, unless the clock was set back since.
+    /// The latest time at which an entry can end, unless the clock was set back since. Of one that can't
+    /// be read, only its own clients know.
     fn latest_end(&self, entry: &str, time: u64) -> u64 {
-        let own = entry::read(entry).map_or(0, |it| micros(it.lease));
-        time + own.max(self.noted.unwrap_or(0) * 1000)
+        let own = entry::read(entry).map_or(u64::MAX, |it| micros(it.lease));
+        time.saturating_add(own.max(self.noted.unwrap_or(0) * 1000))
     }
 
     fn note_lease(&mut self, entry: &str, until: u64, time: u64) {

@@ -86,9 +86,10 @@ local function settle(lock, there, T)
   return there
 end
 
--- The latest time at which an entry can end, unless the clock was set back since it was written.
+-- The latest time at which an entry can end, unless the clock was set back since it was written. Of
+-- one that can't be read, only its own clients know.
 local function latest_end(there, member, T)
-  local own = string.match(member, '^1|%l|[^|]+|[^|]*|(%d+)|') or 0
+  local own = string.match(member, '^1|%l|[^|]+|[^|]*|(%d+)|') or math.huge
   return T + math.max(own, string.match(there, '||(%d+)$') or 0) * 1000
 end
 

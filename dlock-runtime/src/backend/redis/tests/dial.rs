@@ -87,7 +87,7 @@ async fn the_next_address_is_tried_beside_a_silent_one_and_after_a_failure() {
         // More than have a quarter of a second each: all are tried all the same.
         (
             "many",
-            [vec![hole, dead].repeat(5), vec![works]].concat(),
+            [[hole, dead].repeat(5), vec![works]].concat(),
             second / 4,
         ),
     ] {
@@ -156,7 +156,7 @@ async fn whatever_dials_finds_the_address_that_answers() {
     let sentinels = watched.sentinels.iter().zip(["s1", "s2", "s3"]);
     let sentinels = sentinels.map(|(it, name)| behind(name, it.addr()));
     let sentinels = sentinels.collect::<Vec<_>>().join(",");
-    urls.push(format!("redis+sentinel://{sentinels}/{}", MASTER));
+    urls.push(format!("redis+sentinel://{sentinels}/{MASTER}"));
 
     let nodes = [(); 3].map(|()| RedisServer::start());
     let named = nodes.iter().zip(["n1", "n2", "n3"]);

@@ -48,12 +48,10 @@ impl Outdated for Ended {
     }
 }
 
+type Landed = Result<(), Option<[String; 2]>>;
+
 /// A connection to the server that has this name for its run id and its address.
-fn lands(
-    target: &Target,
-    at: &str,
-    begun: u64,
-) -> (Arc<dyn Outdated>, Result<(), Option<[String; 2]>>) {
+fn lands(target: &Target, at: &str, begun: u64) -> (Arc<dyn Outdated>, Landed) {
     let connection: Arc<dyn Outdated> = Arc::new(Ended::default());
     let landing = Landing {
         run_id: at.into(),
