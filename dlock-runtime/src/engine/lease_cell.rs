@@ -388,7 +388,7 @@ impl Drop for Lost {
 struct AtomicCause(AtomicU8);
 
 /// In the order of their numbers; a number is an index here, plus 1.
-const CAUSES: [LostCause; 7] = [
+const CAUSES: [LostCause; 8] = [
     LostCause::Deadline,
     LostCause::Gone,
     LostCause::MaxHold,
@@ -396,6 +396,7 @@ const CAUSES: [LostCause; 7] = [
     LostCause::Watchdog,
     LostCause::Unclear,
     LostCause::Forked,
+    LostCause::TooFewNodes,
 ];
 
 impl AtomicCause {
@@ -437,6 +438,7 @@ impl AtomicCause {
             LostCause::Watchdog => 5,
             LostCause::Unclear => 6,
             LostCause::Forked => 7,
+            LostCause::TooFewNodes => 8,
         }
     }
 }

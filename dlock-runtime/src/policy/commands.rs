@@ -331,4 +331,7 @@ pub(crate) enum Renewed {
     NotOurs,
     /// This one could not be processed; the others of its batch were.
     Failed,
+    /// Of several nodes, too few have it for the lease to be renewed, and too few said that they do
+    /// not for it to be lost.
+    TooFew,
 }

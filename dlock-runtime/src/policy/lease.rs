@@ -59,6 +59,8 @@ struct Renewals {
     short: bool,
     /// How many renewals may still come.
     rest: Option<u32>,
+    /// At the last one too few nodes had the lock.
+    at_too_few: bool,
 }
 
 /// What a renewal was sent for; the holder may extend the lease before the answer.
@@ -122,6 +124,7 @@ impl Lease {
                 sent: None,
                 short,
                 rest: terms.bounds.max_renewals,
+                at_too_few: false,
             },
         };
         lease.last_until(since.plus(terms.margin.validity(counts)));
@@ -152,6 +155,8 @@ impl Lease {
             LostCause::MaxHold
         } else if self.renewals.rest == Some(0) {
             LostCause::MaxRenewals
+        } else if self.renewals.at_too_few {
+            LostCause::TooFewNodes
         } else {
             LostCause::Deadline
         }
@@ -226,10 +231,17 @@ impl Lease {
     /// The renewal got no answer, or an error that says nothing about the lock.
     pub(crate) fn renewal_failed(&mut self, now: Moment) {
         let it = &mut self.renewals;
+        it.at_too_few = false;
         let is_wanted = it.short || it.every.is_some(); // the holder may have extended it meanwhile
         if it.sent.take().is_some() && is_wanted {
             it.next = now.plus((self.ttl.get() / 10).min(RETRY_AT_MOST));
         }
+    }
+
+    /// Too few nodes had the lock for it to be renewed.
+    pub(crate) fn at_too_few_nodes(&mut self, now: Moment) {
+        self.renewal_failed(now);
+        self.renewals.at_too_few = true;
     }
 
     /// A command that makes the lease last `by` is about to be sent.
@@ -240,6 +252,7 @@ impl Lease {
 
     /// A command sent at `sent` made the lease last at least `by` from then on.
     pub(crate) fn extended(&mut self, sent: Moment, by: Ttl) {
+        self.renewals.at_too_few = false;
         self.last_until(sent.plus(self.margin.validity(by.get())));
         if self.renewals.short && by.get() >= self.ttl.get() {
             self.renewals.short = false;

@@ -265,8 +265,12 @@ impl Error for Reason {}
 #[non_exhaustive]
 pub enum LostCause {
     /// Its time ran out: the ttl was too short for the body, or the server could not be reached to
-    /// renew it. Also after the process was suspended.
+    /// renew it, or refused to. Also after the process was suspended.
     Deadline,
+    /// It was renewed, and the nodes answered, but until its time ran out too few of [several
+    /// servers](crate::Config::redlock) had it: some were down, had lost it, or could not vote for it
+    /// again.
+    TooFewNodes,
     /// The server says that the key is gone or has another holder: it was deleted, flushed or
     /// evicted, or the server lost its data.
     Gone,
@@ -285,11 +289,12 @@ pub enum LostCause {
 }
 
 impl LostCause {
-    /// As a label: `deadline`, `gone`, `max_hold`, `max_renewals`, `watchdog`, `unclear`, `forked`.
+    /// As a label: `deadline`, `too_few_nodes`, `gone`, `max_hold`, `max_renewals`, `watchdog`, `unclear`, `forked`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             LostCause::Deadline => "deadline",
+            LostCause::TooFewNodes => "too_few_nodes",
             LostCause::Gone => "gone",
             LostCause::MaxHold => "max_hold",
             LostCause::MaxRenewals => "max_renewals",
@@ -303,7 +308,7 @@ impl LostCause {
     fn of_lease(self, renewed: bool) -> String {
         match (self, renewed) {
             (LostCause::Deadline, true) => {
-                "its lease ran out although it was renewed: the server could not be reached in time, or this process stood still".to_owned()
+                "its lease ran out although it was renewed: the server could not be reached in time or refused to renew it, or this process stood still".to_owned()
             }
             (LostCause::Deadline, false) => {
                 "its lease ran out: its `ttl` is too short for the body, so raise it or add `renew`; or this process stood still".to_owned()
@@ -317,7 +322,10 @@ impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LostCause::Deadline => {
-                "its lease ran out: without `renew` its `ttl` is too short for the body; with it, the server could not be reached in time, or this process stood still"
+                "its lease ran out: without `renew` its `ttl` is too short for the body; with it, the server could not be reached in time or refused to renew it, or this process stood still"
+            }
+            LostCause::TooFewNodes => {
+                "its lease ran out although it was renewed: too few of its nodes had it, because the others were down, had lost it, or could not vote for it again"
             }
             LostCause::Gone => {
                 "the server no longer has it: deleted, flushed, evicted, taken over, or lost by its restart or failover"

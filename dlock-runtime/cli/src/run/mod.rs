@@ -245,7 +245,7 @@ impl Run {
         match guard.release().await {
             Err(LockError::Lost { cause, .. }) if cause != LostCause::Unclear => {
                 let cause = match cause {
-                    LostCause::Deadline => "its lease was over: the server could not be reached in time, or this machine stood still".to_owned(),
+                    LostCause::Deadline => "its lease was over: the server could not be reached in time or refused to renew it, or this machine stood still".to_owned(),
                     other => other.to_string(),
                 };
                 Err(lost(&format!("when the command had ended, {cause}")))

@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::Shared;
 use super::link::{QuorumLink, VOTES_OF};
 use super::member::Member;
-use super::open::Open;
 use super::round::Round;
+use crate::backend::Node;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
 use crate::policy::quorum::clocks::{highest_believed, pool_time, proposal};
 use crate::policy::quorum::commands::{Ballot, Outvoted, Vote};
 use crate::policy::quorum::election::{Election, Step};
+use crate::policy::quorum::footprint::{Footprint, Process};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::values::entry::{self, Letter};
 use crate::values::error::Reason;
@@ -65,13 +67,10 @@ impl QuorumLink {
             return Err(self.too_few_vote(begun));
         }
         let value = &command.claim.value;
-        let only_at = |nodes, now| {
-            let votes_until = command.not_after;
-            let open = Open { nodes, votes_until };
-            self.shared.open.only_at(value, open, now);
-        };
+        let open = &self.shared.open;
         if asked != self.shared.nodes.all() {
-            only_at(asked, begun);
+            let footprint = Footprint::of(&election, command.not_after);
+            open.put(value, footprint, begun);
         }
         let mut against = Against::default();
         let step = self
@@ -81,17 +80,21 @@ impl QuorumLink {
             Step::Adopt { .. } => self.adopt(command, until, &mut election, step).await,
             step => step,
         };
-        let open = election.open();
-        if open.is_empty() {
-            self.shared.open.forget(value);
-        } else if open != self.shared.nodes.all() {
-            only_at(open, clock.now());
-        }
-        let time = pool_time(clock.now());
+        let footprint = Footprint::of(&election, command.not_after);
+        let (nodes, now) = (footprint.nodes(), clock.now());
+        let time = pool_time(now);
         match step {
-            Step::Won { epoch } => Ok(Acquired::Granted { time, epoch }),
-            _ => self.outvoted(command, against, open, time),
+            Step::Won { epoch } => {
+                let granted = self.connected(election.granted());
+                let granted = granted.map(|(node, it, _)| (node, Process::of(it.run_id())));
+                open.put(value, footprint.won(epoch, granted), now);
+                return Ok(Acquired::Granted { time, epoch });
+            }
+            _ if nodes.is_empty() => open.forget(value),
+            _ if nodes != self.shared.nodes.all() => open.put(value, footprint, now),
+            _ => {}
         }
+        self.outvoted(command, against, nodes, time)
     }
 
     /// Sends the ballots, and reads the votes until the election is decided, or has to adopt.
@@ -198,12 +201,8 @@ impl QuorumLink {
             round.push(
                 node,
                 Box::pin(async move {
-                    let answer = connection.vote(&ballot, within).await;
-                    member.took(now.until(shared.clock.now()));
-                    let vote = answer?;
-                    if !shared.hear_clock(node, &*connection).is_zero() {
-                        return Err(clock_was_set());
-                    }
+                    let vote = shared.vote_of((node, &member, &*connection), &ballot, within, now);
+                    let vote = vote.await?;
                     vote.believed_up_to(believed).ok_or_else(counter_is_broken)
                 }),
             );
@@ -310,6 +309,25 @@ impl QuorumLink {
             }
             (None, false) => Err(self.all_failed(&failed, is_open)),
         }
+    }
+}
+
+impl Shared {
+    /// Asks a node for its vote. It does not count if it shows that the node's clock was set.
+    pub(super) async fn vote_of(
+        &self,
+        (node, member, connection): (NodeId, &Member, &dyn Node),
+        ballot: &Ballot,
+        within: Duration,
+        now: Moment,
+    ) -> Result<Vote, CommandError> {
+        let answer = connection.vote(ballot, within).await;
+        member.took(now.until(self.clock.now()));
+        let vote = answer?;
+        if !self.hear_clock(node, connection).is_zero() {
+            return Err(clock_was_set());
+        }
+        Ok(vote)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
 };
 use crate::policy::quorum::clocks::pool_time;
+use crate::policy::quorum::footprint::Footprint;
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::policy::quorum::tally::Verdict;
 use crate::policy::server_check::Answers;
@@ -209,6 +210,9 @@ impl Link for QuorumLink {
 
     /// Where a node does not answer, the entry stays a writer's, which counts as ours all the same.
     fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
+        let now = self.shared.clock.now();
+        let open = &self.shared.open;
+        open.change(&claim.value, now, Footprint::reads);
         Box::pin(
             self.tally(move |node| {
                 Box::pin(async move { node.downgrade(claim, ttl, within).await })

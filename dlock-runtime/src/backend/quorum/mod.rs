@@ -1,8 +1,8 @@
 //! One lock at N independent servers, of which a quorum decides: `RedLock`.
 //!
 //! `member` is one of the servers, and what this pool knows about it. `link` speaks the protocol
-//! over a connection to each of them: `election` takes a lock, `take_back` gives it back, `tallies`
-//! renews and looks. `round` waits for the answers of several nodes, `open` remembers where something
+//! over a connection to each of them: `election` takes a lock, `renewal` keeps it, `take_back` gives
+//! it back, `tallies` looks. `round` waits for the answers of several nodes, `open` remembers where something
 //! may be left. `watch` follows which nodes are away or may not vote yet. `policy::quorum` counts the
 //! votes.
 //!
@@ -13,6 +13,7 @@ mod election;
 mod link;
 mod member;
 mod open;
+mod renewal;
 mod round;
 mod take_back;
 mod tallies;

@@ -6,8 +6,6 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use tokio::runtime::Handle;
-
 use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
@@ -57,20 +55,6 @@ impl<'a, T> Round<'a, T> {
             }
         })
         .await
-    }
-
-    /// Waits for the other answers in a task of its own. A command that is dropped early may never
-    /// be sent.
-    pub(super) fn finish_behind(mut self)
-    where
-        T: Send + 'static,
-        'a: 'static,
-    {
-        if !self.pending.is_empty()
-            && let Ok(here) = Handle::try_current()
-        {
-            here.spawn(async move { while self.next().await.is_some() {} });
-        }
     }
 
     /// The nodes that have not answered.

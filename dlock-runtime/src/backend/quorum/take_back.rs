@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::link::QuorumLink;
 use super::member::Member;
-use super::open::Open;
 use super::round::{Round, WaitsFor};
 use crate::backend::Node;
 use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::quorum::clocks::pool_time;
+use crate::policy::quorum::footprint::Footprint;
 use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
 use crate::policy::quorum::tally::{Tally, Verdict};
 
@@ -47,10 +47,10 @@ impl QuorumLink {
     ) -> TakenBack {
         let shared = &self.shared;
         let now = shared.clock.now();
-        let asked = shared.open.of(&claim.value);
-        let mut open = asked.map_or_else(|| shared.nodes.all(), |it| it.nodes);
-        let votes_until = match (asked, not_after) {
-            (Some(it), _) => it.votes_until.max(not_after),
+        let known = shared.open.end(&claim.value);
+        let mut open = known.map_or_else(|| shared.nodes.all(), |it| it.nodes());
+        let votes_until = match (known, not_after) {
+            (Some(it), _) => it.votes_until().max(not_after),
             // A quorum has answered; its votes were asked for before now, the others as well.
             (None, 0) => pool_time(now.plus(shared.command_timeout)),
             (None, not_after) => not_after,
@@ -88,10 +88,9 @@ impl QuorumLink {
         }
         if open.is_empty() {
             shared.open.forget(&claim.value);
-        } else if asked.is_none_or(|it| it.nodes != open) {
-            let nodes = open;
-            let open = Open { nodes, votes_until };
-            shared.open.only_at(&claim.value, open, now);
+        } else if known.is_none_or(|it| it.nodes() != open) {
+            let left = Footprint::at(open, votes_until);
+            shared.open.put(&claim.value, left, now);
         }
         TakenBack {
             found,

@@ -4,13 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::link::{QuorumLink, no_quorum_answered};
 use super::round::Round;
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Node};
-use crate::policy::commands::{Renewal, Renewed};
 use crate::policy::quorum::nodes::NodeId;
 use crate::policy::quorum::tally::{Tally, Verdict};
 
@@ -57,58 +55,6 @@ impl QuorumLink {
             }
         }
         Err(failed.unwrap_or_else(no_quorum_answered))
-    }
-
-    /// Renews each lock at all nodes; each is decided by itself. A node that answers last is renewed
-    /// too: a lock that only just has its quorum survives no failure.
-    pub(super) async fn renew_all(
-        &self,
-        items: &[Renewal],
-        within: Duration,
-    ) -> Result<Vec<Renewed>, CommandError> {
-        let nodes = self.shared.nodes;
-        let shared: Arc<[Renewal]> = items.into();
-        let mut round = self.ask_everywhere(|node| {
-            let items = shared.clone();
-            Box::pin(async move { node.renew(&items, within).await })
-        });
-        let mut tallies: Vec<_> = items.iter().map(|_| (Tally::new(nodes), None)).collect();
-        let mut count = |node, answers: Option<Vec<Renewed>>| {
-            for (at, (tally, verdict)) in tallies.iter_mut().enumerate() {
-                let answer = answers.as_ref().and_then(|it| it.get(at));
-                let answer = match answer {
-                    Some(Renewed::Yes) => Some(true),
-                    Some(Renewed::NotOurs) => Some(false),
-                    Some(Renewed::Failed) | None => None,
-                };
-                *verdict = verdict.or(tally.count(node, answer));
-            }
-            tallies.iter().all(|(_, verdict)| verdict.is_some())
-        };
-        for node in self.silent(&round) {
-            count(node, None);
-        }
-        let mut failed = None;
-        let mut answers = 0;
-        while let Some((node, answer)) = round.next().await {
-            answers += usize::from(answer.is_ok());
-            let answer = answer.map_err(|error| failed.get_or_insert(error).clone());
-            if count(node, answer.ok()) {
-                break;
-            }
-        }
-        round.finish_behind();
-        if answers < nodes.quorum()
-            && let Some(error) = failed
-        {
-            return Err(error);
-        }
-        let outcome = |(_, verdict): (Tally, Option<Verdict>)| match verdict {
-            Some(Verdict::Yes) => Renewed::Yes,
-            Some(Verdict::No) => Renewed::NotOurs,
-            Some(Verdict::Unknown) | None => Renewed::Failed,
-        };
-        Ok(tallies.into_iter().map(outcome).collect())
     }
 
     /// What most of the nodes that answer say.

@@ -139,6 +139,7 @@ impl LockGuard {
                 Renewed::Yes if watchdog.extended(token, sent, terms.ttl, cell) => {}
                 Renewed::Yes | Renewed::NotOurs => return Ok(false),
                 Renewed::Failed => return Err(not_looked_at()),
+                Renewed::TooFew => return Err(too_few_have_it()),
             }
         }
         Ok(true)
@@ -186,8 +187,16 @@ impl LockGuard {
         match link.renew(&item, within).await?.first() {
             Some(Renewed::Yes) => Ok(true),
             Some(Renewed::NotOurs) => Ok(false),
+            Some(Renewed::TooFew) => Err(too_few_have_it()),
             Some(Renewed::Failed) | None => Err(not_looked_at()),
         }
+    }
+}
+
+fn too_few_have_it() -> CommandError {
+    CommandError::TooFewNodes {
+        why: Reason::new("too few nodes have the lock or answered"),
+        is_open: true,
     }
 }
 

@@ -41,8 +41,9 @@ enum At {
     Holds(u64),
     /// It was asked to adopt a number.
     Adopting,
-    /// Its answer was unclear, or it refused to adopt: its vote does not count, and something may
-    /// be there.
+    /// It granted, and did not confirm that it adopted: its vote does not count.
+    NotAdopted,
+    /// Its answer was unclear: its vote does not count, and something may be there.
     Open,
 }
 
@@ -101,8 +102,8 @@ impl Election {
         match self.at(node) {
             At::Asked if is_open => self.set(node, At::Open),
             At::Asked => self.set(node, At::Nothing),
-            At::Adopting => self.set(node, At::Open),
-            At::Nothing | At::Holds(_) | At::Open => {}
+            At::Adopting => self.set(node, At::NotAdopted),
+            At::Nothing | At::Holds(_) | At::NotAdopted | At::Open => {}
         }
         self.step()
     }
@@ -131,11 +132,17 @@ impl Election {
         self.nodes.ids().filter(is_open).collect()
     }
 
-    /// The nodes whose key is known to be ours.
-    #[cfg(test)]
+    /// The nodes that may yet execute their ballot.
+    pub(crate) fn unanswered(&self) -> NodeSet {
+        let is_unanswered = |node: &NodeId| matches!(self.at(*node), At::Asked | At::Open);
+        self.nodes.ids().filter(is_unanswered).collect()
+    }
+
+    /// The nodes that granted, unless one has said since that its key is not ours.
     pub(crate) fn granted(&self) -> NodeSet {
-        let holds = |node: &NodeId| matches!(self.at(*node), At::Holds(_) | At::Adopting);
-        self.nodes.ids().filter(holds).collect()
+        let has_granted =
+            |node: &NodeId| matches!(self.at(*node), At::Holds(_) | At::Adopting | At::NotAdopted);
+        self.nodes.ids().filter(has_granted).collect()
     }
 
     fn step(&mut self) -> Step {

@@ -14,6 +14,7 @@
 pub(crate) mod clocks;
 pub(crate) mod commands;
 pub(crate) mod election;
+pub(crate) mod footprint;
 pub(crate) mod jumps;
 pub(crate) mod nodes;
 pub(crate) mod tally;

@@ -208,6 +208,36 @@ fn what_the_server_denies_after_the_deadline_was_over_by_then() {
     }
 }
 
+/// The last renewal that was answered says why; the holder hears of it before the deadline.
+#[test]
+fn too_few_nodes_are_the_cause_until_a_renewal_says_otherwise() {
+    for (then, cause) in [
+        (None, LostCause::TooFewNodes),
+        (Some(Renewed::TooFew), LostCause::TooFewNodes),
+        (Some(Renewed::Failed), LostCause::Deadline),
+        (Some(Renewed::Yes), LostCause::Deadline),
+    ] {
+        let mut table = holding();
+        table.due(at(300));
+        let told = table.renewed(token(1), at(300), Renewed::TooFew, at(310));
+        let is_told = matches!(
+            told,
+            Some(Action::Extended {
+                cause: LostCause::TooFewNodes,
+                ..
+            })
+        );
+        assert!(is_told, "{told:?}");
+        if let Some(outcome) = then {
+            table.due(at(400));
+            table.renewed(token(1), at(400), outcome, at(410));
+        }
+        let end = table.due(at(5000)).into_iter();
+        let lost: Vec<_> = end.filter(|it| matches!(it, Action::Lost { .. })).collect();
+        assert_eq!(lost, [self::lost(cause)], "{then:?}");
+    }
+}
+
 #[test]
 fn an_answer_after_the_deadline_saves_nothing() {
     let mut table = holding();

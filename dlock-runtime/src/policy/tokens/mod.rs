@@ -221,6 +221,7 @@ impl<H: Clone> Tokens<H> {
                 let (before, cause_before) = (lease.deadline(), lease.cause());
                 match outcome {
                     Renewed::Yes if now < before => lease.renewed(sent),
+                    Renewed::TooFew => lease.at_too_few_nodes(now),
                     _ => lease.renewal_failed(now), // either way none is under way
                 }
                 if outcome == Renewed::NotOurs {

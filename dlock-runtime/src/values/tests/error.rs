@@ -268,6 +268,16 @@ fn others_say_what_to_do() {
             "although it was renewed: the server could not be reached in time",
         ),
         (
+            LockError::Lost {
+                key: key(),
+                cause: LostCause::TooFewNodes,
+                renewed: true,
+                finished: false,
+                source: None,
+            },
+            "was lost (its lease ran out although it was renewed: too few of its nodes had it",
+        ),
+        (
             LockError::Unavailable {
                 key: Some(key()),
                 cause: UnavailableCause::TooFewNodes,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::policy::quorum::nodes::NodeSet;
+use crate::policy::quorum::footprint::Footprint;
 use crate::values::moment::Moment;
 
 /// With fewer claims than this, none is swept.
@@ -21,18 +21,10 @@ pub(super) struct OpenClaims {
     claims: Mutex<Claims>,
 }
 
-/// Where something of a claim may be left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Open {
-    pub(super) nodes: NodeSet,
-    /// The pool's time until which a node may execute a vote for it.
-    pub(super) votes_until: u64,
-}
-
 #[derive(Debug, Default)]
 struct Claims {
     /// By the claim's value; each is forgotten after a time.
-    by_value: HashMap<Arc<str>, (Open, Moment)>,
+    by_value: HashMap<Arc<str>, (Footprint, Moment)>,
     /// At this many, those that are over are swept.
     sweep_at: usize,
 }
@@ -45,24 +37,36 @@ impl OpenClaims {
         }
     }
 
-    /// `None`: something of the claim may be left at all nodes.
-    pub(super) fn of(&self, value: &str) -> Option<Open> {
-        let claims = self.claims();
-        if claims.by_value.is_empty() {
-            return None; // the usual case
-        }
-        claims.by_value.get(value).map(|(open, _)| *open)
+    /// The claim's votes are being taken back: no node is asked for one from now on. `None`: something
+    /// of the claim may be left at all nodes.
+    pub(super) fn end(&self, value: &str) -> Option<Footprint> {
+        let mut claims = self.claims();
+        let (footprint, _) = claims.by_value.get_mut(value)?;
+        footprint.end();
+        Some(*footprint)
     }
 
-    /// Something of the claim may be left at these nodes only.
-    pub(super) fn only_at(&self, value: &Arc<str>, open: Open, now: Moment) {
+    /// Changes what is known of a claim that may be held; `None`: nothing is known.
+    pub(super) fn change<T>(
+        &self,
+        value: &str,
+        now: Moment,
+        change: impl FnOnce(&mut Footprint) -> T,
+    ) -> Option<T> {
+        let mut claims = self.claims();
+        let (footprint, until) = claims.by_value.get_mut(value)?;
+        *until = now.plus(self.longest);
+        Some(change(footprint))
+    }
+
+    pub(super) fn put(&self, value: &Arc<str>, footprint: Footprint, now: Moment) {
         let mut claims = self.claims();
         if claims.by_value.len() >= claims.sweep_at.max(SWEEP_AT_LEAST) {
             claims.by_value.retain(|_, (_, until)| *until > now);
             claims.sweep_at = claims.by_value.len() * 2;
         }
         let until = now.plus(self.longest);
-        claims.by_value.insert(value.clone(), (open, until));
+        claims.by_value.insert(value.clone(), (footprint, until));
     }
 
     /// Nothing of the claim is left, or nobody will ask.

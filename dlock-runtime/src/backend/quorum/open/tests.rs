@@ -3,28 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Open, OpenClaims, SEEN_AT_MOST, SeenEpochs};
-use crate::policy::quorum::nodes::{NodeSet, Nodes};
+use super::{OpenClaims, SEEN_AT_MOST, SeenEpochs};
+use crate::policy::quorum::footprint::Footprint;
+use crate::policy::quorum::nodes::Nodes;
 use crate::values::moment::Moment;
 
-fn first() -> Open {
-    let nodes: NodeSet = Nodes::new(3).unwrap().ids().take(1).collect();
-    Open {
-        nodes,
-        votes_until: 7,
-    }
+fn first() -> Footprint {
+    Footprint::at(Nodes::new(3).unwrap().ids().take(1).collect(), 7)
 }
 
 #[test]
 fn a_claim_is_everywhere_unless_it_was_said_where() {
     let open = OpenClaims::new(Duration::from_secs(1));
     let claim: Arc<str> = "claim".into();
-    assert_eq!(open.of(&claim), None);
-    open.only_at(&claim, first(), Moment::from_nanos(0));
-    assert_eq!(open.of(&claim), Some(first()));
-    assert_eq!(open.of("another"), None);
+    assert_eq!(open.end(&claim), None);
+    open.put(&claim, first(), Moment::from_nanos(0));
+    assert_eq!(open.end(&claim), Some(first()));
+    assert_eq!(open.end("another"), None);
     open.forget(&claim);
-    assert_eq!(open.of(&claim), None);
+    assert_eq!(open.end(&claim), None);
 }
 
 #[test]
@@ -32,7 +29,7 @@ fn claims_that_are_over_are_swept() {
     let open = OpenClaims::new(Duration::from_secs(1));
     for number in 0..10_000_u64 {
         let now = Moment::from_nanos(number * 1_000_000_000);
-        open.only_at(&number.to_string().into(), first(), now);
+        open.put(&number.to_string().into(), first(), now);
     }
     let left = open.claims().by_value.len();
     assert!(left < 100, "{left}");

@@ -111,7 +111,7 @@ impl Process {
                     body.deadline = body.deadline.max(deadline);
                 }
             }
-            Renewed::Failed => {}
+            Renewed::Failed | Renewed::TooFew => {}
         }
     }
 

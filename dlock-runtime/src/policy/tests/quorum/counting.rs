@@ -5,6 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::policy::quorum::clocks::{Offset, pool_time, proposal};
+use crate::policy::quorum::commands::Vote;
+use crate::policy::quorum::election::Election;
+use crate::policy::quorum::footprint::{Footprint, Process, Reseed};
 use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
 use crate::policy::quorum::tally::{Tally, Verdict};
 use crate::policy::tests::{at, ms};
@@ -49,6 +52,69 @@ fn a_set_has_what_was_inserted() {
     assert!(set.contains(id(8)) && !set.contains(id(1)) && !set.is_empty());
     set.remove(id(8));
     assert!(set.is_empty());
+}
+
+/// A hold that nodes 0 and 1 granted, that node 2 refused, and whose ballot nodes 3 and 4 may execute
+/// until 100.
+fn held(run: &str) -> Footprint {
+    let mut election = Election::new(nodes(5), nodes(5).all());
+    for node in [0, 1] {
+        election.voted(id(node), &Vote::Granted { time: 1, epoch: 7 });
+    }
+    election.voted(id(2), &Vote::Late { time: 1 });
+    let granted = election.granted();
+    let granted = granted.iter().map(|it| (it, Process::of(run)));
+    Footprint::of(&election, 100).won(7, granted)
+}
+
+#[test]
+fn a_node_is_asked_for_its_vote_again_under_all_conditions_only() {
+    let reseed = Some(Reseed {
+        epoch: 7,
+        reads: false,
+    });
+    for (node, process, time, asked) in [
+        (0, "aaaaaaaa", 200, None),   // it has said that it has the lock …
+        (0, "bbbbbbbb", 200, reseed), // … as a process that is gone
+        (0, "", 200, None),
+        (2, "aaaaaaaa", 50, reseed), // its ballot was answered
+        (3, "aaaaaaaa", 100, None),  // its ballot may still arrive
+        (3, "aaaaaaaa", 101, reseed),
+        (3, "", 101, None),
+    ] {
+        let mut it = held("aaaaaaaa");
+        let whom = (id(node), Process::of(process));
+        let told = it.reseed(whom, 300, |earlier| time > earlier);
+        assert_eq!(told, asked, "{node} {process} at {time}");
+        if asked.is_some() {
+            assert!(it.nodes().contains(id(node)) && it.votes_until() == 300);
+            let again = it.reseed(whom, 400, |earlier| time > earlier);
+            assert_eq!(again, None, "the vote that was asked for may still arrive");
+            it.reseeded(whom.0, whom.1, false);
+            assert_eq!(it.reseed(whom, 400, |_| false), asked, "it was refused");
+            it.reseeded(whom.0, whom.1, true);
+            assert_eq!(it.reseed(whom, 500, |_| true), None, "it was granted");
+        }
+    }
+    let mut reads = held("aaaaaaaa");
+    reads.reads();
+    let told = reads.reseed((id(2), Process::of("aaaaaaaa")), 150, |_| true);
+    assert!(told.is_some_and(|it| it.reads));
+}
+
+/// A renewal that was sent before the release hears answers after it.
+#[test]
+fn a_node_is_not_asked_once_the_votes_are_taken_back() {
+    let mut it = held("aaaaaaaa");
+    let asked = it.reseed((id(3), Process::of("aaaaaaaa")), 150, |_| true);
+    assert!(asked.is_some());
+    it.end();
+    assert!(it.nodes().contains(id(3)) && it.votes_until() == 150);
+    it.reseeded(id(3), Process::of("aaaaaaaa"), true);
+    for node in 0..5 {
+        let asked = it.reseed((id(node), Process::of("bbbbbbbb")), 250, |_| true);
+        assert_eq!(asked, None);
+    }
 }
 
 const YES: Option<bool> = Some(true);

@@ -18,6 +18,7 @@ use crate::policy::local_queue::{Attempt, Check, Grant, LocalQueue};
 use crate::policy::quorum::clocks;
 use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::policy::quorum::election::{self, Election};
+use crate::policy::quorum::footprint::Footprint;
 use crate::policy::quorum::nodes::NodeId;
 use crate::values::token::Token;
 
@@ -92,6 +93,7 @@ impl Client {
             bound,
             above: turn.world.highest,
             election,
+            processes: turn.world.ids().map(|it| turn.world.process(it)).collect(),
             phase: Phase::Voting {
                 waits_briefly: false,
             },
@@ -127,6 +129,7 @@ impl Client {
         self.messages.push(Message {
             token: current.token,
             node,
+            process: turn.world.process(node),
             what,
             phase: if is_up { Way::Out } else { Way::Cut },
         });
@@ -149,6 +152,7 @@ impl Client {
     }
 
     fn reads(&mut self, turn: &mut Turn<'_>, message: Message) {
+        let whom = (message.node, message.process);
         match (message.what, message.phase) {
             (What::Ballot { .. }, Way::Back(Answer::Vote(vote))) => {
                 self.reads_vote(turn, message.node, &vote);
@@ -159,10 +163,16 @@ impl Client {
                     self.elects(turn, |it| it.adopted(node, epoch, answer));
                 }
             }
-            (What::Renew { .. }, Way::Back(Answer::Ours(yes))) => {
-                self.counts(turn, message.node, Some(yes));
+            (What::Renew { asked, .. }, Way::Back(Answer::Ours(yes))) => {
+                self.counts(turn, whom, asked, Some(yes));
             }
-            (What::Renew { .. }, Way::Cut) => self.counts(turn, message.node, None),
+            (What::Renew { asked, .. }, Way::Cut) => self.counts(turn, whom, asked, None),
+            (What::Reseed { round, .. }, Way::Back(Answer::Vote(vote))) => {
+                self.reads_reseed(turn, whom, round, Some(&vote));
+            }
+            (What::Reseed { round, .. }, Way::Cut) => {
+                self.reads_reseed(turn, whom, round, None);
+            }
             (What::Downgrade { .. }, Way::Back(Answer::Ours(yes))) => {
                 self.counts_downgrade(turn, message.node, Some(yes));
             }
@@ -295,12 +305,18 @@ impl Client {
         let above = current.above;
         current.above = Highest::default();
         let fence = (epoch, 0);
+        let processes = current.election.granted();
+        let processes = processes
+            .iter()
+            .map(|it| (it, current.processes[it.index()]));
+        let footprint = Footprint::of(&current.election, current.bound).won(epoch, processes);
         current.phase = Phase::Holding(Hold {
             lease,
             fence,
             has_body: true,
             rounds: 0,
             round: None,
+            footprint: turn.run.reseeds.then_some(footprint),
             reads: false,
             is_downgraded: false,
             downgrade: None,
@@ -327,12 +343,16 @@ impl Client {
         let open = if turn.run.is(Mutant::ReleaseWhereGranted) {
             current.election.granted()
         } else {
-            current.election.open()
+            current.open()
+        };
+        let footprint = match &current.phase {
+            Phase::Holding(hold) => hold.footprint,
+            Phase::Voting { .. } => None,
         };
         if !open.is_empty() {
             self.cancelled.push(Cancelling {
                 token: current.token,
-                bound: current.bound,
+                bound: footprint.map_or(current.bound, |it| it.votes_until()),
                 open,
             });
         }
@@ -364,7 +384,8 @@ impl Client {
         if it.open.is_empty() {
             self.cancelled.remove(index);
         }
-        if answer.conclusive && !turn.run.has(Fault::Back) {
+        // A re-seed is a second vote to execute: what is conclusive is judged, not believed.
+        if answer.conclusive && !turn.run.has(Fault::Back) && !turn.run.reseeds {
             self.messages
                 .retain(|it| (it.token, it.node) != (token, node));
         }

@@ -11,6 +11,7 @@ use crate::policy::local_queue::LocalQueue;
 use crate::policy::quorum::clocks::Offset;
 use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::policy::quorum::election::Election;
+use crate::policy::quorum::footprint::{Footprint, Process};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::policy::quorum::tally::Tally;
 use crate::policy::tests::print::Print;
@@ -43,6 +44,8 @@ pub(super) struct Current {
     /// The highest fences of bodies that had begun when its ballots were sent.
     pub(super) above: Highest,
     pub(super) election: Election,
+    /// As whom each node was asked.
+    pub(super) processes: Vec<Process>,
     pub(super) phase: Phase,
 }
 
@@ -61,6 +64,8 @@ pub(super) struct Hold {
     /// How many rounds of renewal were sent.
     pub(super) rounds: u8,
     pub(super) round: Option<Round>,
+    /// Where it may be; `None` in runs in which no renewal asks for votes.
+    pub(super) footprint: Option<Footprint>,
     /// It asked to become a reader, and counts as one.
     pub(super) reads: bool,
     /// Most nodes have said that it is one.
@@ -74,6 +79,8 @@ pub(super) struct Hold {
 pub(super) struct Round {
     pub(super) sent: Moment,
     pub(super) tally: Tally,
+    /// Sent when the lock had been taken away at all nodes.
+    pub(super) is_doomed: bool,
     /// What it counted, for the fingerprint.
     pub(super) counted: Vec<(NodeId, Option<bool>)>,
 }
@@ -91,6 +98,8 @@ pub(super) struct Cancelling {
 pub(super) struct Message {
     pub(super) token: u16,
     pub(super) node: NodeId,
+    /// To whom it was sent: a process that dies answers nothing any more.
+    pub(super) process: Process,
     pub(super) what: What,
     pub(super) phase: Way,
 }
@@ -108,6 +117,15 @@ pub(super) enum What {
     },
     Renew {
         round: u8,
+        /// The node's time when it was asked, where that counts.
+        asked: u64,
+    },
+    /// A vote that a round of renewal asks for.
+    Reseed {
+        round: u8,
+        epoch: u64,
+        reads: bool,
+        not_after: u64,
     },
     /// For the rest of the lease.
     Downgrade {
@@ -131,6 +149,19 @@ pub(super) enum Answer {
     Adopted(Adopted),
     /// To a renewal or a downgrade.
     Ours(bool),
+}
+
+impl Current {
+    /// The nodes where something of it may be, or come to be.
+    pub(super) fn open(&self) -> NodeSet {
+        match &self.phase {
+            Phase::Holding(Hold {
+                footprint: Some(it),
+                ..
+            }) => it.nodes(),
+            _ => self.election.open(),
+        }
+    }
 }
 
 impl Client {
@@ -176,7 +207,7 @@ impl Client {
     /// Whether the token's key at a node is in use, or will be cancelled there.
     pub(super) fn answers_for(&self, token: u16, node: NodeId) -> bool {
         let current = self.current.as_ref();
-        let uses = current.is_some_and(|it| it.token == token && it.election.open().contains(node));
+        let uses = current.is_some_and(|it| it.token == token && it.open().contains(node));
         uses || self
             .cancelled
             .iter()
@@ -189,9 +220,10 @@ impl Client {
             return false;
         };
         let is_awaited = match (&current.phase, &message.what) {
-            (Phase::Voting { .. }, What::Ballot { .. } | What::Adopt { .. }) => true,
-            (Phase::Holding(hold), What::Renew { round }) => {
-                hold.round.is_some() && hold.rounds == *round
+            (Phase::Voting { .. }, What::Ballot { .. } | What::Adopt { .. })
+            | (Phase::Holding(_), What::Reseed { .. }) => true,
+            (Phase::Holding(hold), What::Renew { round, .. }) => {
+                (hold.round.is_some() || hold.footprint.is_some()) && hold.rounds == *round
             }
             (Phase::Holding(hold), What::Downgrade { .. }) => hold.downgrade.is_some(),
             _ => false,
@@ -213,9 +245,13 @@ impl Client {
         }
         if let Some(current) = &self.current {
             match &current.phase {
-                Phase::Voting { .. } => current.election.known_of(node).hash(print),
+                Phase::Voting { .. } => {
+                    current.election.known_of(node).hash(print);
+                    current.processes[node.index()].hash(print);
+                }
                 Phase::Holding(hold) => {
-                    current.election.open().contains(node).hash(print);
+                    current.open().contains(node).hash(print);
+                    hold.footprint.map(|it| it.known_of(node)).hash(print);
                     for round in [&hold.round, &hold.downgrade] {
                         let counted = round.iter().flat_map(|round| &round.counted);
                         let counted = counted.filter(|(at, _)| *at == node);
@@ -231,6 +267,7 @@ impl Client {
         for message in self.messages.iter().filter(|it| it.node == node) {
             let mut each = Print::default();
             (message.token, &message.what, &message.phase).hash(&mut each);
+            message.process.hash(&mut each);
             print.add(&each);
         }
     }
@@ -253,7 +290,9 @@ impl Client {
             Phase::Holding(hold) => {
                 (&hold.lease, hold.fence, hold.has_body, hold.rounds).hash(print);
                 hold.queue.hash(print);
-                hold.round.as_ref().map(|it| it.sent).hash(print);
+                let round = hold.round.as_ref();
+                round.map(|it| (it.sent, it.is_doomed)).hash(print);
+                hold.footprint.map(|it| it.votes_until()).hash(print);
                 (hold.reads, hold.is_downgraded, hold.downgrade.is_some()).hash(print);
             }
         }

@@ -6,10 +6,13 @@ use super::client::{Client, Phase, Round, What};
 use super::judge;
 use super::kinds::Highest;
 use super::mutants::Mutant;
-use super::run::TICK;
+use super::run::{TICK, TICK_MICROS};
 use super::seen::Witness;
 use crate::policy::lease::{Due, Lease};
 use crate::policy::local_queue::{Check, WaiterId};
+use crate::policy::quorum::clocks;
+use crate::policy::quorum::commands::Vote;
+use crate::policy::quorum::footprint::{Process, Reseed};
 use crate::policy::quorum::nodes::NodeId;
 use crate::policy::quorum::tally::{Tally, Verdict};
 use crate::values::token::Token;
@@ -24,15 +27,127 @@ impl Client {
         hold.round = Some(Round {
             sent: turn.world.now(),
             tally: Tally::new(turn.run.nodes()),
+            is_doomed: turn.world.is_evicted_everywhere(),
             counted: Vec::new(),
         });
         let round = hold.rounds;
         for node in turn.world.ids() {
-            self.send(turn, node, What::Renew { round });
+            let asked = if turn.run.reseeds {
+                turn.world.time(node)
+            } else {
+                0
+            };
+            self.send(turn, node, What::Renew { round, asked });
         }
     }
 
-    pub(super) fn counts(&mut self, turn: &mut Turn<'_>, node: NodeId, answer: Option<bool>) {
+    /// What a node answered to the last round of renewal, whether or not it is decided.
+    pub(super) fn counts(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (node, process): (NodeId, Process),
+        asked: u64,
+        answer: Option<bool>,
+    ) {
+        match answer {
+            Some(true) => {
+                if let Some(hold) = self.hold_mut()
+                    && let Some(footprint) = &mut hold.footprint
+                {
+                    let before = *footprint;
+                    footprint.is_at(node, process);
+                    turn.is_decided |= hold.round.is_none() && *footprint != before;
+                }
+            }
+            Some(false) if self.reseeds(turn, node, asked) => {
+                turn.is_decided = true;
+                return;
+            }
+            Some(false) | None => {}
+        }
+        self.tallies(turn, node, answer);
+    }
+
+    /// Asks a node for its vote that does not have the lock.
+    fn reseeds(&mut self, turn: &Turn<'_>, node: NodeId, asked: u64) -> bool {
+        let (run, now) = (turn.run, turn.world.now());
+        let time = if run.is(Mutant::ReseedsOnOldAnswers) {
+            turn.world.time(node)
+        } else {
+            asked
+        };
+        let may_vote = turn.world.voting().contains(node);
+        let bound = clocks::pool_time(now) + u64::from(run.timeout) * TICK_MICROS;
+        let offset = self.offsets[node.index()];
+        let Some(hold) = self.hold_mut() else {
+            return false;
+        };
+        let round = hold.rounds;
+        let is_over = now >= hold.lease.deadline();
+        let Some(footprint) = hold.footprint.as_mut().filter(|_| may_vote && !is_over) else {
+            return false;
+        };
+        let unasked = run.is(Mutant::ReseedsUnanswered);
+        let process = if run.is(Mutant::ReseedsWhatWasThere) {
+            Process::of("another")
+        } else {
+            turn.world.process(node)
+        };
+        let (until, not_after) = if run.is(Mutant::ReseedsUnstamped) {
+            (0, u64::MAX)
+        } else {
+            (bound, offset.stamp(bound))
+        };
+        let is_past = |it| unasked || time > offset.stamp(it);
+        let Some(Reseed { epoch, reads }) = footprint.reseed((node, process), until, is_past)
+        else {
+            return false;
+        };
+        let what = What::Reseed {
+            round,
+            epoch,
+            reads,
+            not_after,
+        };
+        self.send(turn, node, what);
+        true
+    }
+
+    pub(super) fn reads_reseed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (node, process): (NodeId, Process),
+        round: u8,
+        vote: Option<&Vote>,
+    ) {
+        let now = turn.world.now();
+        if let Some(vote) = vote {
+            self.offsets[node.index()].heard(vote.time(), now);
+        }
+        let granted = vote.map(|it| matches!(it, Vote::Granted { .. }));
+        let Some(hold) = self.hold_mut() else {
+            return;
+        };
+        let is_of_round = hold.round.is_some() && hold.rounds == round;
+        if let (Some(granted), Some(footprint)) = (granted, &mut hold.footprint) {
+            footprint.reseeded(node, process, granted);
+            turn.seen.saw(if granted {
+                Witness::Reseeded
+            } else {
+                Witness::ReseedRefused
+            });
+        }
+        if is_of_round {
+            self.tallies(turn, node, granted);
+            let is_renewed = self.hold().is_some_and(|it| it.round.is_none());
+            if is_renewed && granted == Some(true) {
+                turn.seen.saw(Witness::RenewedByReseed);
+            }
+        }
+        turn.is_decided = true;
+    }
+
+    fn tallies(&mut self, turn: &mut Turn<'_>, node: NodeId, answer: Option<bool>) {
         let now = turn.world.now();
         let Some(hold) = self.hold_mut() else {
             return;
@@ -46,6 +161,9 @@ impl Client {
             verdict = Some(Verdict::Yes);
         }
         let sent = round.sent;
+        if verdict == Some(Verdict::Yes) && round.is_doomed && turn.run.judges("S10") {
+            turn.wrong = Some("S10");
+        }
         turn.is_decided = verdict.is_some();
         match verdict {
             None => return,
@@ -145,9 +263,13 @@ impl Client {
         let ticks = left.as_nanos().div_ceil(TICK.as_nanos());
         let ticks = u32::try_from(ticks).expect("a short run");
         hold.reads = true;
+        if let Some(footprint) = &mut hold.footprint {
+            footprint.reads();
+        }
         hold.downgrade = Some(Round {
             sent: now,
             tally: Tally::new(turn.run.nodes()),
+            is_doomed: false,
             counted: Vec::new(),
         });
         for node in turn.world.ids() {

@@ -1,4 +1,4 @@
-//! What must hold in each state: S1, S3 and S6; after a command (`nodes`, `acts`): S3a and S5; when a
+//! What must hold in each state: S1, S3, S6 and S10; after a command (`nodes`, `acts`): S3a and S5; when a
 //! body begins: S2 and S8.
 
 use std::collections::BTreeSet;
@@ -22,6 +22,7 @@ pub(super) enum Order {
 
 /// S1: no two clients count on the lock that exclude each other. S3: no node has an entry that its
 /// living owner neither uses nor cancels. S6: after a confirmed downgrade most nodes admit readers.
+/// S10: what was taken away at all nodes does not come back at most of them, and is not renewed.
 pub(super) fn judge(run: &Run, world: &World, seen: &mut Seen) -> Option<&'static str> {
     if run.judges("S1") && two_believe(run, world, seen) {
         return Some("S1");
@@ -37,9 +38,21 @@ pub(super) fn judge(run: &Run, world: &World, seen: &mut Seen) -> Option<&'stati
             return Some("S3");
         }
     }
+    if run.judges("S10") && is_back(run, world) {
+        return Some("S10");
+    }
     let keeps_readers_out = |it: &Client| it.is_alive && is_writer_at_most(run, world, it);
     let mut clients = world.clients.iter();
     (run.downgrades && clients.any(|it| keeps_readers_out(it))).then_some("S6")
+}
+
+/// Whether a quorum of nodes has a lock that was taken away at all of them.
+fn is_back(run: &Run, world: &World) -> bool {
+    let Some((whose, _)) = world.evicted.filter(|_| world.is_evicted_everywhere()) else {
+        return false;
+    };
+    let has_it = |node: &NodeId| world.is_at(*node, whose);
+    world.ids().filter(has_it).count() >= run.nodes().quorum()
 }
 
 fn two_believe(run: &Run, world: &World, seen: &mut Seen) -> bool {

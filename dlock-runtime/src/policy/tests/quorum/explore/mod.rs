@@ -25,6 +25,7 @@ mod kinds;
 mod large_runs;
 mod mutants;
 mod nodes;
+mod reseed_runs;
 mod run;
 mod runs;
 mod search;

@@ -49,6 +49,15 @@ pub(super) enum Mutant {
     DowngradeAtOneNode,
     /// A writer counts as one until its downgrade is confirmed.
     WritesUntilAnswered,
+    /// A node is asked for its vote once more while the first ballot may still arrive.
+    ReseedsUnanswered,
+    /// A node is asked for its vote once more when the first ballot can't arrive any more, although
+    /// it could when the node said that it does not have the lock.
+    ReseedsOnOldAnswers,
+    /// It may execute that vote at any later time.
+    ReseedsUnstamped,
+    /// A node is asked once more although it said that it had the lock.
+    ReseedsWhatWasThere,
     /// A lock is handed on although it was renewed. Not bad: see `handing_on`.
     HandsOnRenewed,
 }

@@ -129,6 +129,24 @@ impl World {
                 }
                 Answer::Ours(yes)
             }
+            What::Reseed {
+                epoch,
+                reads,
+                not_after,
+                ..
+            } => {
+                let reader = entry::reader_form(&claim.value).filter(|_| reads);
+                let value = reader.map_or(claim.value, Into::into);
+                let ballot = Ballot {
+                    claim: Claim { value, ..claim },
+                    lease: run.lease(),
+                    not_after,
+                    proposal: epoch,
+                    hint_to: "".into(),
+                };
+                let vote = server.vote(&ballot, time, &mut Nobody);
+                Answer::Vote(what_counts(run, vote))
+            }
             What::Downgrade { ticks } => {
                 let ttl = Ttl::new(TICK * ticks).expect("a ttl in range");
                 Answer::Ours(server.downgrade(&claim, ttl, time, &mut Nobody))
@@ -190,7 +208,7 @@ impl World {
     fn may_do_something(&self, run: &Run, client: &Client, message: &Message) -> bool {
         let (token, node) = (message.token, message.node);
         match &message.what {
-            What::Ballot { .. } => self.may_create(run, message),
+            What::Ballot { .. } | What::Reseed { .. } => self.may_create(run, message),
             What::Adopt {
                 counts_for: Some(_),
                 ..
@@ -209,7 +227,7 @@ impl World {
     }
 
     fn may_create(&self, run: &Run, message: &Message) -> bool {
-        let What::Ballot { not_after, .. } = message.what else {
+        let (What::Ballot { not_after, .. } | What::Reseed { not_after, .. }) = message.what else {
             return false;
         };
         message.phase == Way::Out && (run.has(Fault::Back) || self.time(message.node) <= not_after)
@@ -237,6 +255,10 @@ impl World {
         let from = self.tick + run.quarantine;
         let it = self.node_mut(node);
         it.is_up = true;
+        it.process = it.process.saturating_add(u8::from(run.reseeds));
+        if run.reseeds {
+            it.votes_from = from; // whatever it has kept: nobody can tell
+        }
         if data == Data::Lost {
             it.server = Server::default();
             it.votes_from = from;
@@ -344,4 +366,33 @@ fn admits_anyway(
 fn renews(server: &mut Server, run: &Run, claim: Claim, time: u64) -> bool {
     let ttl = run.lease();
     server.renew(&Renewal { claim, ttl }, time) == Renewed::Yes
+}
+
+impl World {
+    pub(super) fn begins_to_evict(&mut self, client: usize) {
+        self.budget -= 1;
+        let token = self.clients[client].current.as_ref().map(|it| it.token);
+        self.evicted = token.map(|token| ((client, token), NodeSet::NONE));
+    }
+
+    /// The evicted lock's entry at a node goes.
+    pub(super) fn evicts_at(&mut self, run: &Run, node: NodeId, seen: &mut Seen) {
+        let Some((whose, mut done)) = self.evicted else {
+            return;
+        };
+        let (claim, time) = (self.claim(whose).clone(), self.time(node));
+        let server = &mut self.node_mut(node).server;
+        server.take_back_vote(&claim, (0, 0), time, &mut Nobody);
+        done.insert(node);
+        self.evicted = Some((whose, done));
+        if self.is_evicted_everywhere() {
+            seen.saw(Witness::Evicted);
+        }
+        self.forget_what_can_do_nothing(run);
+    }
+
+    pub(super) fn is_evicted_everywhere(&self) -> bool {
+        self.evicted
+            .is_some_and(|(_, done)| done.len() == self.nodes.len())
+    }
 }

@@ -32,6 +32,8 @@ pub(super) enum Fault {
     Client,
     /// Another lock's acquire draws a number from the node's counter.
     OtherKey,
+    /// An administrator takes a held lock away, at one node after the other.
+    Evict,
 }
 
 /// Which number a client proposes.
@@ -71,6 +73,8 @@ pub(super) struct Run {
     pub(super) drifts: bool,
     /// How many rounds of renewal a holder may send.
     pub(super) renewals: u8,
+    /// A renewal asks nodes that do not have the lock for their vote.
+    pub(super) reseeds: bool,
     /// How often a lock may pass to another waiter of the process.
     pub(super) handoffs: u16,
     pub(super) proposals: Proposals,
@@ -103,6 +107,7 @@ impl Default for Run {
             jump: 2,
             drifts: false,
             renewals: 0,
+            reseeds: false,
             handoffs: 0,
             proposals: Proposals::Any(&[0]),
             quarantine: 2,

@@ -36,18 +36,24 @@ pub(in crate::policy::tests::quorum) enum Witness {
     BesideHigher,
     BesideEqual,
     BesideLower,
+    /// A node that did not have a held lock voted for it, or did not.
+    Reseeded,
+    ReseedRefused,
+    /// That vote made the quorum.
+    RenewedByReseed,
+    Evicted,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::policy::tests::quorum) struct Seen(u32);
+pub(in crate::policy::tests::quorum) struct Seen(u64);
 
 impl Seen {
     pub(super) fn saw(&mut self, what: Witness) {
-        self.0 |= 1 << what as u32;
+        self.0 |= 1 << what as u64;
     }
 
     pub(in crate::policy::tests::quorum) fn has_seen(self, what: Witness) -> bool {
-        self.0 & (1 << what as u32) != 0
+        self.0 & (1 << what as u64) != 0
     }
 
     pub(super) fn and(&mut self, other: Seen) {

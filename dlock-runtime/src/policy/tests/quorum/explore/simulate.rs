@@ -24,6 +24,7 @@ fn fleet() -> Run {
         jump: 3,
         drifts: true,
         renewals: 3,
+        reseeds: true,
         handoffs: 2,
         proposals: Proposals::Time(&[]),
         quarantine: 4,
@@ -149,6 +150,7 @@ fn many_steps_with_true_clocks() {
         Witness::RestartedEmpty,
         Witness::ClientCrashed,
         Witness::CancelFound,
+        Witness::Reseeded,
     ] {
         assert!(seen.has_seen(witness), "never {witness:?}");
     }

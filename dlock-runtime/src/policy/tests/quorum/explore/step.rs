@@ -41,6 +41,10 @@ pub(super) enum Step {
     /// The node ends a lease a tick early.
     Early(NodeId),
     OtherKey(NodeId),
+    /// An administrator begins to take the client's lock away …
+    Evict(u8),
+    /// … and has done it at this node.
+    EvictAt(NodeId),
 }
 
 /// What a step led to.
@@ -137,6 +141,10 @@ impl World {
         if self.budget > 0 && run.has(Fault::Client) {
             steps.push(Step::Die(at));
         }
+        let is_first = self.evicted.is_none() && client.hold().is_some();
+        if self.budget > 0 && run.has(Fault::Evict) && is_first {
+            steps.push(Step::Evict(at));
+        }
     }
 
     fn happens_at(&self, run: &Run, node: NodeId, steps: &mut Vec<Step>) {
@@ -163,6 +171,9 @@ impl World {
         if may(Fault::OtherKey) {
             steps.push(Step::OtherKey(node));
         }
+        if self.evicted.is_some_and(|(_, done)| !done.contains(node)) {
+            steps.push(Step::EvictAt(node));
+        }
         let soon = self.time(node) + TICK_MICROS;
         if run.drifts && self.ends_by(node, soon) {
             steps.push(Step::Early(node));
@@ -180,6 +191,8 @@ impl World {
             Step::Back(node) => self.clock_steps(run, node, -i64::from(run.jump), seen),
             Step::Early(node) => self.ends_early(node, seen),
             Step::OtherKey(node) => self.draws_for_another_key(run, node),
+            Step::Evict(client) => self.begins_to_evict(client.into()),
+            Step::EvictAt(node) => self.evicts_at(run, node, seen),
             Step::Execute(client, message) => {
                 let message = usize::from(message);
                 wrong = self.executes(run, client.into(), message, seen);

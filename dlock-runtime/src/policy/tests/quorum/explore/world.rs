@@ -8,7 +8,8 @@ use super::client::{Client, What};
 use super::kinds::{Highest, Role};
 use super::run::{Proposals, Run, TICK_MICROS};
 use crate::policy::commands::Claim;
-use crate::policy::quorum::nodes::{NodeId, Nodes};
+use crate::policy::quorum::footprint::Process;
+use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
 use crate::policy::server::Server;
 use crate::policy::tests::print::Print;
 use crate::values::entry;
@@ -40,6 +41,8 @@ pub(super) struct World {
     pub(super) give_ups: u8,
     /// The highest fences of bodies that have begun.
     pub(super) highest: Highest,
+    /// What an administrator takes away, and at which nodes it is gone.
+    pub(super) evicted: Option<(Whose, NodeSet)>,
     /// What each client asks for; never changed.
     roles: Rc<[Role]>,
     /// No client is told another time than the others.
@@ -57,6 +60,8 @@ pub(super) struct Node {
     pub(super) is_up: bool,
     /// From this tick on.
     pub(super) votes_from: u32,
+    /// How often it was restarted, where that counts.
+    pub(super) process: u8,
 }
 
 impl World {
@@ -72,6 +77,7 @@ impl World {
                 skew: run.skews.get(at).copied().unwrap_or(0),
                 is_up: true,
                 votes_from: 0,
+                process: 0,
             })
         });
         let mut world = Self {
@@ -81,6 +87,7 @@ impl World {
             budget: run.budget,
             give_ups: run.give_ups,
             highest: Highest::default(),
+            evicted: None,
             roles: (0..run.clients).map(|it| run.role(it)).collect(),
             are_clients_alike: match run.proposals {
                 Proposals::Any(_) => true,
@@ -103,6 +110,11 @@ impl World {
     pub(super) fn time(&self, node: NodeId) -> u64 {
         let ticks = i64::from(self.tick) + self.nodes[node.index()].skew;
         NODE_ZERO.saturating_add_signed(ticks * TICK_MICROS.cast_signed())
+    }
+
+    /// As whom a node answers.
+    pub(super) fn process(&self, node: NodeId) -> Process {
+        Process::of(["a", "b", "c", "d"][usize::from(self.node(node).process) % 4])
     }
 
     pub(super) fn node(&self, node: NodeId) -> &Node {
@@ -193,7 +205,8 @@ impl World {
         for node in self.ids() {
             let mut print = Print::default();
             let it = self.node(node);
-            (it.skew, it.is_up, it.votes_from.max(self.tick)).hash(&mut print);
+            (it.skew, it.is_up, it.votes_from.max(self.tick), it.process).hash(&mut print);
+            self.evicted.map(|it| it.1.contains(node)).hash(&mut print);
             (it.server.last_epoch(), it.server.stored_epoch(KEY)).hash(&mut print);
             self.each_entry(node, |entry, end| {
                 let mut each = Print::default();
@@ -207,6 +220,10 @@ impl World {
             all.add(&print);
         }
         (self.tick, self.budget, self.give_ups, self.highest).hash(&mut all);
+        let evicted = self
+            .evicted
+            .map(|((client, token), _)| (place(client), token));
+        evicted.hash(&mut all);
         for client in clients() {
             client.hash_apart_from_nodes(&mut all);
         }
@@ -243,7 +260,8 @@ impl World {
         let what = match &message.what {
             What::Ballot { proposal, .. } => format!("ballot({proposal})"),
             What::Adopt { epoch, .. } => format!("adopt({epoch})"),
-            What::Renew { round } => format!("renew({round})"),
+            What::Renew { round, .. } => format!("renew({round})"),
+            What::Reseed { round, .. } => format!("reseed({round})"),
             What::Downgrade { .. } => "downgrade".to_owned(),
         };
         format!(
