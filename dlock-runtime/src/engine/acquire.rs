@@ -362,7 +362,7 @@ pub(super) fn lost_before_its_body() -> CommandError {
 }
 
 /// Tries once without queueing: it comes behind all waiters, and is busy if there are any.
-pub(super) async fn past_the_queue(
+async fn past_the_queue(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     deadline: &Deadline,
