@@ -70,9 +70,10 @@ impl<'a> Stage<'a> {
         let wire = Proxy::start(server.addr());
         let [dies, lives] = [wire.url(), server.url()].map(|url| {
             let patient = Config::new(url).command_timeout(Duration::from_secs(2));
-            match scripts {
-                true => patient,
-                false => patient.without_scripts(),
+            if scripts {
+                patient
+            } else {
+                patient.without_scripts()
             }
         });
         Self {

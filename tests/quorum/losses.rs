@@ -101,7 +101,9 @@ async fn a_node_that_lost_its_data_does_not_give_a_held_lock_away() {
 
 /// Of each kind one, all of them at all nodes but these.
 async fn missing_at(cut: &[usize], nodes: &Nodes, pool: &LockPool) -> Vec<LockGuard> {
-    cut.iter().for_each(|node| nodes.0[*node].stop_signal());
+    for node in cut {
+        nodes.0[*node].stop_signal();
+    }
     let lock = |key| pool.lock(key).ttl(MAX_TTL).renew();
     let held = vec![
         lock("exclusive").acquire().await.unwrap(),
@@ -116,7 +118,9 @@ async fn missing_at(cut: &[usize], nodes: &Nodes, pool: &LockPool) -> Vec<LockGu
     ];
     // What was sent to a stopped node is too late by now to create anything.
     pause(Duration::from_millis(400)).await;
-    cut.iter().for_each(|node| nodes.0[*node].cont());
+    for node in cut {
+        nodes.0[*node].cont();
+    }
     held
 }
 

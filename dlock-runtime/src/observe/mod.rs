@@ -201,7 +201,7 @@ pub(crate) fn master_moved(from: &dyn Display, to: &dyn Display) {
 
 /// Once for each pool.
 pub(crate) fn several_servers(address: &dyn Display, one: &str, other: &str) {
-    tracing::warn!(
+    warn!(
         %address, %one, %other,
         "the name leads to several servers: two may hold one lock"
     );

@@ -140,10 +140,7 @@ impl RenewalRound {
             return None;
         }
         let until = pool_time(now.plus(within));
-        let stamp = |bound| {
-            let [stamp] = member.stamps(&**connection, [bound], now);
-            stamp
-        };
+        let stamp = |bound| member.stamp(&**connection, bound, now);
         let process = Process::of(connection.run_id());
         let Reseed { epoch, reads } = shared.open.change(&claim.value, now, |it| {
             it.reseed((node, process), until, |earlier| {

@@ -148,6 +148,22 @@ impl Target {
         Ok(())
     }
 
+    /// The server with this run id says that it is a replica. If connections go there, all of them
+    /// end, and the name may lead back to one that was left before.
+    pub(super) fn is_replica(&self, run_id: &str) {
+        let mut state = self.lock();
+        if state.landings.last().is_none_or(|it| *it.run_id != *run_id) {
+            return;
+        }
+        state.landings.clear();
+        let older = std::mem::take(&mut state.connections);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        drop(state); // what ends tells the engine
+        for connection in older.iter().filter_map(Weak::upgrade) {
+            connection.end();
+        }
+    }
+
     /// Two servers to which the name leads, if it was seen to lead to several.
     pub(super) fn several(&self) -> Option<[String; 2]> {
         self.lock().several.clone()

@@ -259,7 +259,7 @@ impl Connection {
         let answer = answer.map_err(|error| self.io_task.explain(self.meant_by(&error)));
         let tells_nothing = match &answer {
             Err(CommandError::Unclear(_)) => true,
-            Err(CommandError::Refused(refusal, _)) => errors::may_be_elsewhere(*refusal),
+            Err(CommandError::Refused(refusal, _)) => self.is_elsewhere(*refusal),
             _ => false,
         };
         if tells_nothing {
@@ -275,6 +275,16 @@ impl Connection {
             )));
         }
         answer.map_err(|error| self.meaning(error))
+    }
+
+    /// Whether a refusal means that another server is the one to ask. If sentinels or a cluster name
+    /// it, they say so; a name may lead elsewhere by now.
+    fn is_elsewhere(&self, refusal: Refusal) -> bool {
+        let is_named = self.server.generation.is_some() || self.of_cluster.is_some();
+        if refusal == Refusal::ReadOnly && !is_named {
+            self.target.is_replica(self.run_id());
+        }
+        errors::may_be_elsewhere(refusal)
     }
 
     /// The error of an answer to one of several commands.
@@ -332,7 +342,7 @@ impl Connection {
     /// handshake can tell where the master is.
     pub(in crate::backend::redis) fn noted(&self, error: CommandError) -> CommandError {
         if let CommandError::Refused(refusal, _) = &error
-            && errors::may_be_elsewhere(*refusal)
+            && self.is_elsewhere(*refusal)
         {
             self.give_up();
         }

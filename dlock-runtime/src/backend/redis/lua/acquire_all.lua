@@ -29,9 +29,11 @@ for i = 1, number do
   if there ~= ONE then
     there, more = drop_lapsed(lock, there, T)
     if not more then
-      local _
-      -- An error is in the way, too: asked for alone, the lock says which.
-      _, there, more = pcall(grant_all, lock, counter, queue, heartbeats, there, T)
+      local done
+      done, there, more = pcall(grant_all, lock, counter, queue, heartbeats, there, T)
+      if not done then
+        there, more = ONE, nil -- an error is in the way, too: asked for alone, the lock says which
+      end
     end
     if more then
       return {10, T}

@@ -34,7 +34,7 @@ local function epoch_for(lock, there, e, epoch)
     return of_hold or epoch, there
   end
   -- ZADD first: without it a set would have no meta.
-  local with_epoch = e.meta .. string.format('|%.0f', epoch) .. (string.match(there, '||%d+$') or '')
+  local with_epoch = e.meta .. string.format('|%.0f', epoch) .. (string.match(there, '||.*$') or '')
   redis.call('ZADD', lock, 'inf', with_epoch)
   redis.call('ZREM', lock, there)
   return epoch, with_epoch

@@ -90,7 +90,7 @@ end
 -- one that can't be read, only its own clients know.
 local function latest_end(there, member, T)
   local own = string.match(member, '^1|%l|[^|]+|[^|]*|(%d+)|') or math.huge
-  return T + math.max(own, string.match(there, '||(%d+)$') or 0) * 1000
+  return T + math.max(own, string.match(there .. '|', '||(%d+)|') or 0) * 1000
 end
 
 -- Notes in the meta that an entry gets more ms than its own lease: it is extended, or kept. Returns
@@ -99,7 +99,8 @@ local function note_lease(lock, there, member, ms, T)
   if T + ms * 1000 <= latest_end(there, member, T) then
     return there
   end
-  local noted = string.gsub(there, '||%d+$', '') .. string.format('||%.0f', ms)
+  local before, behind = string.match(there, '^(.-)||%d+(.*)$')
+  local noted = (before or there) .. string.format('||%.0f', ms) .. (behind or '')
   redis.call('ZADD', lock, 'inf', noted) -- first: without it a set would have no meta
   redis.call('ZREM', lock, there)
   return noted

@@ -119,6 +119,13 @@ impl CheckedOut<'_> {
         Ok(answers)
     }
 
+    /// The server said its time in answer to a command sent at `sent`.
+    pub(super) fn heard(&self, time: u64, sent: Moment) {
+        if let Some(link) = &self.link {
+            link.connection.heard_time(time, sent);
+        }
+    }
+
     /// The server's time now, in µs, as this connection knows it: after a failover the shared
     /// connection may still be to another server.
     pub(super) fn server_time(&self) -> u64 {

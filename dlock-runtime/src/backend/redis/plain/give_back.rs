@@ -159,6 +159,7 @@ impl PlainLink {
         answers::refused(&next())?;
         let held = answers::held_for(&next(), &next())?;
         let time = self.heard(&next(), sent)?;
+        connection.heard(time, sent); // by whose clock the next round asks
         let (mut first, mut lapsed, mut ahead) = (None, Vec::new(), Vec::new());
         if with_queue {
             first = members(&next())?.into_iter().next();

@@ -82,6 +82,17 @@ fn a_name_s_connections_that_work_go_to_one_server() {
     assert_eq!(landed, Err(None), "it was told");
     assert_eq!(target.several(), Some(both));
 
+    target.is_replica("a");
+    assert!(other.works(), "no connection goes there");
+    let (there, _) = lands(&target, "b", target.generation());
+    target.is_replica("b");
+    assert!(!other.works() && !there.works(), "it was demoted");
+    let (back, landed) = lands(&target, "a", target.generation());
+    assert!(landed.is_ok() && back.works(), "a failover back");
+    back.end();
+    let (other, landed) = lands(&target, "b", target.generation());
+    assert!(landed.is_ok(), "the other one is gone");
+
     other.end();
     let (back, landed) = lands(&target, "a", target.generation());
     assert!(landed.is_ok() && back.works(), "the other one is gone");
