@@ -242,10 +242,10 @@ async fn harmed(server: &RedisServer, pool: &LockPool, place: Place) {
                 }) as Waits
             };
             let mut waits: Vec<_> = guards.iter().map(lost).collect();
-            let last = waits.pop().unwrap();
+            let ours = waits.pop().unwrap();
             waits.iter_mut().for_each(poll_harmful);
             server.cmd(&["FLUSHALL"]).await;
-            tokio::time::timeout(scaled(CAP), last).await.expect("told");
+            tokio::time::timeout(scaled(CAP), ours).await.expect("told");
             assert!(guards.iter().all(|it| !it.is_held()));
             drop_harmful(waits);
         }
