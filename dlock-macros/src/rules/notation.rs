@@ -149,9 +149,14 @@ fn in_template(
     } else {
         String::new()
     };
+    // Verbatim, its placeholders would be text too.
+    let verbatim = if template.parts.iter().any(Part::is_place) {
+        "format!(…)".to_owned()
+    } else {
+        literal.token().to_string()
+    };
     let message = format!(
-        "`{written}` is text, the same for every value: write `<{meant}>`{tag}, or `dlock_runtime::Key::verbatim({})` if it shall be",
-        literal.token()
+        "`{written}` is text, the same for every value: write `<{meant}>`{tag}, or `dlock_runtime::Key::verbatim({verbatim})` if it shall be"
     );
     Some(syn::Error::new(literal.span(), message))
 }

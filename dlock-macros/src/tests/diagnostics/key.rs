@@ -337,10 +337,15 @@ fn lock_key() {
     assert!(mended.is_ok());
 }
 
-/// What `lock_key!` says of another notation.
+/// What `lock_key!` says of another notation. Verbatim, a placeholder would be text too.
 fn text_in_lock_key(literal: &str, written: &str, meant: &str, tag: &str) -> String {
+    let verbatim = if literal.contains('<') {
+        "format!(…)"
+    } else {
+        literal
+    };
     format!(
-        "`{written}` is text, the same for every value: write `<{meant}>`{tag}, or `dlock_runtime::Key::verbatim({literal})` if it shall be"
+        "`{written}` is text, the same for every value: write `<{meant}>`{tag}, or `dlock_runtime::Key::verbatim({verbatim})` if it shall be"
     )
 }
 
