@@ -200,7 +200,8 @@ fn text(operation: &str) -> String {
         "renew" => [lua!("renew_fast_path"), prelude, queue, shared].concat(),
         _ => [prelude, queue, shared].concat(),
     };
-    before + own
+    // As this user may, no more than the beginning of a lock's value is read.
+    (before + own).replace("'GET', lock)", "'GETRANGE', lock, '0', '4096')")
 }
 
 /// A release has one text for each way to compare and delete that a server may have.
