@@ -109,18 +109,17 @@ fn each_rule_has_a_row() {
 
 /// Level, text and fields of each event in `observe`.
 fn events() -> Vec<(&'static str, &'static str, Vec<String>)> {
-    let calls = EVENTS
-        .iter()
-        .flat_map(|file| file.split("tracing::").skip(1));
-    let is_event = |call: &&str| {
-        let called = call.split_once("!(");
-        called.is_some_and(|(level, _)| LEVELS.contains(&level))
+    let calls_of = |file: &'static str, level: &'static str| -> Vec<_> {
+        let call = format!("{level}!(");
+        let calls = file.split(&*call).skip(1);
+        calls
+            .map(|from| (level, from.split(");").next().unwrap()))
+            .collect()
     };
-    let calls = calls.filter(is_event);
-    let calls = calls.map(|from| from.split(");").next().unwrap());
-    let event = |call: &'static str| {
-        let (level, rest) = call.split_once("!(").expect("a macro");
-        let (fields, rest) = rest.split_once('"').expect("a text");
+    let of_file = |file: &&'static str| LEVELS.map(|level| calls_of(file, level)).concat();
+    let calls = EVENTS.iter().flat_map(of_file);
+    let event = |(level, call): (&'static str, &'static str)| {
+        let (fields, rest) = call.split_once('"').expect("a text");
         let text = rest.split('"').next().unwrap();
         let name = |it: &'static str| it.split('=').next().unwrap_or(it).trim();
         let fields = fields

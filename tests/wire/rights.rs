@@ -312,7 +312,7 @@ async fn each_right_of_the_other_kinds_is_missed() {
         ("+zrange", &any),
         ("+zadd", &adding),
         ("+pexpire", &adding),
-        ("+zrem", &[Release, Keep, HandOver]),
+        ("+zrem", &[Extend, Release, Keep, HandOver]),
         ("+del", &[Release, HandOver]),
     ] {
         check_needed_by(|it| it.permits(1), right, expected).await;

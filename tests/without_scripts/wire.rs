@@ -199,7 +199,11 @@ async fn fences_rise_after_all_data_is_lost_and_with_a_counter_that_is_none() {
     }
     server.cmd(&["DEL", "lock:@fence"]).await;
     server.cmd(&["RPUSH", "lock:@fence", "a list"]).await;
-    fences.push(take(&pool).await);
+    let refused = pool.lock("k").ttl(LONG).acquire().await.unwrap_err();
+    assert!(
+        matches!(&refused, LockError::Refused { reason, .. } if *reason == Refusal::Companion),
+        "{refused:?}"
+    );
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
 }
 

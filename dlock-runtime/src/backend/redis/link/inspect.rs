@@ -1,4 +1,4 @@
-//! Reads locks for an administrator: plain commands, but for the members of sets, which only a script
+//! Reads locks for an administrator: plain commands, but for the holders in sets, which only a script
 //! can cut. Without scripts, where no lock is a set, they are read whole.
 //!
 //! One pipeline carries the commands about all locks of a page, and a second one those about the
@@ -90,31 +90,32 @@ impl RedisLink {
         let (queue, heartbeats) = (of.queue.text(), of.heartbeats.text());
         let value = self.connection.reading.now().get(lock);
         ask.extend([value, Cmd::pttl(lock), Cmd::zcard(&queue)]);
-        ask.extend([self.part(&queue, part), self.part(&heartbeats, part)]);
+        ask.extend([range(&queue, part), range(&heartbeats, part)]);
     }
 
     /// The commands whose answers [`read_set`] reads.
     fn ask_about_set(&self, lock: &str, part: Part, ask: &mut Vec<Cmd>) {
-        ask.extend([Cmd::zcard(lock), self.range(lock, &["-1", "-1"])]);
-        ask.push(self.part(lock, part));
+        let bounds = [part.from, part.from + part.most - 1].map(|it| it.to_string());
+        ask.extend([Cmd::zcard(lock), self.members(lock, &["-1", "-1"])]);
+        ask.push(self.members(lock, &[&bounds[0], &bounds[1], "WITHSCORES"]));
     }
 
-    fn part(&self, key: &str, part: Part) -> Cmd {
-        let (first, last) = (
-            part.from.to_string(),
-            (part.from + part.most - 1).to_string(),
-        );
-        self.range(key, &[&first, &last, "WITHSCORES"])
-    }
-
-    fn range(&self, key: &str, words: &[&str]) -> Cmd {
+    /// A part of the set at a lock's key, each member cut where there are scripts.
+    fn members(&self, lock: &str, words: &[&str]) -> Cmd {
         if self.connection.has_scripts {
-            return scripts::MEMBERS.call(By::Text(Reads::Whole), &[key], words);
+            return scripts::MEMBERS.call(By::Text(Reads::Whole), &[lock], words);
         }
         let mut range = redis::cmd("ZRANGE");
-        range.arg(key).arg(words);
+        range.arg(lock).arg(words);
         range
     }
+}
+
+fn range(key: &str, part: Part) -> Cmd {
+    let last = part.from + part.most - 1;
+    let mut range = redis::cmd("ZRANGE");
+    range.arg(key).arg(part.from).arg(last).arg("WITHSCORES");
+    range
 }
 
 fn scanned(answer: &Value) -> Option<Scanned> {
