@@ -38,7 +38,7 @@ pub(super) struct Deadline {
     begun: Moment,
     /// `None`: for ever.
     until: Option<Moment>,
-    /// When the wait was over for this call.
+    /// From when on the commands that follow the wait share one `command_timeout`.
     over: OnceLock<Moment>,
     /// From when on it is slow; `None`: never.
     slow: Option<Moment>,
@@ -112,8 +112,9 @@ impl Deadline {
 
     /// When a command that is sent now has to be answered: within one `command_timeout`, and within
     /// the one that follows the wait, which all commands share. So a call ends by then, however many
-    /// commands it sends: whatever it awaits takes its time from here. That time begins when the call
-    /// sees that the wait is over, so that one that stood still past it still hears who has the lock.
+    /// commands it sends: whatever it awaits takes its time from here. If the call stood still past
+    /// its wait and nothing was under way, that time begins when it looks again, so that it still
+    /// hears who has the lock.
     pub(super) fn answered_by(&self, core: &Core, now: Moment) -> Moment {
         let timeout = core.settings().command_timeout;
         let by = now.plus(timeout);

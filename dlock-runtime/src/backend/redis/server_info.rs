@@ -36,8 +36,9 @@ pub(super) struct ServerInfo {
     pub(super) uptime: Option<Duration>,
 }
 
-/// Asks in one round trip for the kind of server, its time, its native compare-and-delete command
-/// its run id, and whether the user may read a part of the string at such a key. The kind comes first: a sentinel has no TIME.
+/// Asks in one round trip for the kind of server, its time, its native compare-and-delete command,
+/// its run id, and whether the user may read a part of the string at such a key. The kind comes
+/// first: a sentinel has no TIME.
 pub(super) async fn read_server_info(
     mut connection: MultiplexedConnection,
     role: ServerRole,

@@ -107,8 +107,8 @@ impl Queues {
         queue.expires = time + micros(QUEUE_TTL);
     }
 
-    /// Whether the head counts as alive. A sign of life from the future is none: the clock was set back,
-    /// and from now on each such entry counts as alive for no longer than any other.
+    /// Whether the head counts as alive. A sign of life from the future is none: the clock was set
+    /// back, and from now on each such entry counts as alive for no longer than any other.
     pub(super) fn is_alive(&mut self, key: &str, head: &Waiting, time: u64) -> bool {
         let latest = time + micros(HEARTBEAT);
         if head.alive_until > latest
