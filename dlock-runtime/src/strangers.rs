@@ -42,8 +42,9 @@ impl<T> Spared<T> {
 
 impl<T> Drop for Spared<T> {
     fn drop(&mut self) {
-        let value = self.0.take();
-        spared(|| drop(value));
+        if let Some(value) = self.0.take() {
+            spared(|| drop(value));
+        }
     }
 }
 

@@ -130,15 +130,17 @@ impl Token {
     }
 }
 
+/// Digits where a check of text reads eight at a time.
+#[repr(align(8))]
+struct Digits([u8; 16]);
+
 /// As `{:x}` writes it, in a tenth of the time: each attempt has a token.
 fn push_hex(number: u64, out: &mut String) {
     let [high, low] = [number >> 32, number & 0xffff_ffff].map(hex_digits);
-    let digits = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
-    let zeros = (number | 1).leading_zeros() / 4;
-    let digits = usize::try_from(zeros)
-        .ok()
-        .and_then(|zeros| digits.get(zeros..));
-    out.push_str(str::from_utf8(digits.unwrap_or_default()).unwrap_or_default()); // they are ASCII
+    let digits = Digits((u128::from(high) << 64 | u128::from(low)).to_be_bytes());
+    let text = str::from_utf8(&digits.0).unwrap_or_default(); // they are ASCII
+    let zeros = usize::try_from((number | 1).leading_zeros() / 4).unwrap_or_default();
+    out.push_str(text.get(zeros..).unwrap_or_default());
 }
 
 /// The eight digits of a number of 32 bits, one in each byte.

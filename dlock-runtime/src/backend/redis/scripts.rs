@@ -325,11 +325,14 @@ impl Script {
         let (how, what) = match by {
             By::Hash(Reads::Whole) => ("EVALSHA", whole),
             By::Hash(Reads::Beginning) => ("EVALSHA", beginning),
-            By::Text(reads) => ("EVAL", &self.text(reads)),
+            By::Text(reads) => return self.called_by_text(reads, words, bytes),
         };
-        let mut command = Cmd::with_capacity(words + 2, bytes + how.len() + what.len());
-        command.arg(how).arg(what);
-        command
+        begun(how, what, words, bytes)
+    }
+
+    #[cold]
+    fn called_by_text(&self, reads: Reads, words: usize, bytes: usize) -> Cmd {
+        begun("EVAL", &self.text(reads), words, bytes)
     }
 
     /// A call with these keys and arguments.
@@ -354,6 +357,13 @@ impl Script {
             }
         }
     }
+}
+
+/// A command with its first two words, and capacity for this many more words and bytes.
+fn begun(how: &str, what: &str, words: usize, bytes: usize) -> Cmd {
+    let mut command = Cmd::with_capacity(words + 2, bytes + how.len() + what.len());
+    command.arg(how).arg(what);
+    command
 }
 
 /// How a script is called.

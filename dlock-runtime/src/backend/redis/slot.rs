@@ -56,6 +56,11 @@ struct State {
 }
 
 impl State {
+    fn usable(&self) -> Option<&Arc<RedisLink>> {
+        let live = self.live.as_ref();
+        live.filter(|link| link.connection.is_usable())
+    }
+
     /// The next attempt is to come a pause after `since`, when the last one ended.
     fn pause(&mut self, since: Instant) {
         let mut jitter = Jitter::seeded(self.failed ^ u64::from(self.in_a_row));
@@ -139,9 +144,11 @@ impl Slot {
 
     /// The same; a broken one stays.
     pub(super) fn usable(&self) -> Option<Arc<RedisLink>> {
-        let state = self.lock();
-        let live = state.live.as_ref();
-        live.filter(|link| link.connection.is_usable()).cloned()
+        self.lock().usable().cloned()
+    }
+
+    pub(super) fn works(&self) -> bool {
+        self.lock().usable().is_some()
     }
 
     fn state(self: &Arc<Self>, plan: &Arc<Plan>, failed_before: Option<u64>) -> SlotState {

@@ -171,13 +171,14 @@ impl Supervisor {
 
     /// Begins to connect in another runtime, unless the connection for this key works there.
     pub(super) fn prepare(self: &Arc<Self>, runtime: &Handle, key: &str) {
-        let works = |links: &Links| links.slot(key).is_some_and(|slot| slot.usable().is_some());
         let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = find(&runtimes, runtime.id()).map(|(_, links)| links.clone());
-        drop(runtimes);
-        if known.as_deref().is_some_and(works) {
-            return;
+        let known = find(&runtimes, runtime.id()).map(|(_, links)| links);
+        let slot = known.and_then(|links| links.slot(key));
+        if slot.is_some_and(|slot| slot.works()) {
+            return; // mostly, so nothing is cloned before
         }
+        let known = known.cloned();
+        drop(runtimes);
         let _inside = runtime.enter();
         let links = known.map_or_else(|| self.welcome(runtime), Ok);
         // An error is that of the command that needs the connection.

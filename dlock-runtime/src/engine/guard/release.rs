@@ -214,14 +214,17 @@ impl LockGuard {
             guard: self,
             settled: false,
         };
-        let Hold { core, cell, .. } = &self.hold;
-        let timeout = core.settings().command_timeout;
-        let (link, now) = core
+        // What outlives an `await` makes each release larger, so it is looked up again.
+        let timeout = || self.hold.core.settings().command_timeout;
+        let (link, now) = self
+            .hold
+            .core
             .backend()
-            .link_at(begun, cell.spec().key.as_str(), timeout)
+            .link_at(begun, self.key().as_str(), timeout())
             .await?;
-        let left = now.until(begun.plus(timeout));
+        let left = now.until(begun.plus(timeout()));
         let given_back = link.release(self.hold.claim(), keep, left).await?;
+        let Hold { core, cell, .. } = &self.hold;
         // With something open at a node the lock is free, and the watchdog cleans up there.
         unclear.settled = !given_back.is_open;
         // It was sent once, so the lock was gone before; a release that is repeated may have found

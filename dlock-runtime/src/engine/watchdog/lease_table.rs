@@ -70,10 +70,8 @@ impl LeaseTable {
     /// when the first renewal is due, because then it may no longer be able to.
     pub(super) fn prepare(&self, key: &str) {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = runtime.clone();
-        drop(runtime);
-        if let Some(runtime) = known {
-            self.backend.prepare(&runtime, key);
+        if let Some(runtime) = &*runtime {
+            self.backend.prepare(runtime, key);
         }
     }
 

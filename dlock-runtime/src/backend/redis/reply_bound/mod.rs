@@ -239,6 +239,10 @@ struct Line {
 impl Reply {
     /// What the reply weighs with these bytes, or the next one, of which they are the beginning.
     fn weight_with(&mut self, mut bytes: &[u8], is_for_all: bool) -> usize {
+        let begins = self.to_come == 0 && matches!(self.at, At::Value);
+        if begins && !is_for_all && is_one_line(bytes) {
+            return 1 + A_VALUE + bytes.len(); // is forgotten where the next reply begins
+        }
         while let Some((first, rest)) = bytes.split_first() {
             match &mut self.at {
                 At::Value => {
@@ -247,17 +251,11 @@ impl Reply {
                         self.weight *= usize::from(is_for_all);
                     }
                     self.weight = self.weight.saturating_add(1 + A_VALUE);
-                    self.at = At::Line(Line::of(*first));
-                    bytes = rest;
+                    bytes = self.read(Line::of(*first), rest);
                 }
                 At::Line(line) => {
-                    let (taken, is_whole) = line.read(bytes);
-                    self.weight = self.weight.saturating_add(taken);
-                    if is_whole {
-                        let line = *line;
-                        self.begun(line);
-                    }
-                    bytes = bytes.get(taken..).unwrap_or_default();
+                    let line = *line;
+                    bytes = self.read(line, bytes);
                 }
                 At::Text(left) => {
                     let here = usize::try_from(*left).map_or(bytes.len(), |it| it.min(bytes.len()));
@@ -275,6 +273,18 @@ impl Reply {
             }
         }
         self.weight
+    }
+
+    /// Reads a value's first line to its end, if that is there; returns the bytes behind it.
+    fn read<'a>(&mut self, mut line: Line, bytes: &'a [u8]) -> &'a [u8] {
+        let (taken, is_whole) = line.read(bytes);
+        self.weight = self.weight.saturating_add(taken);
+        if is_whole {
+            self.begun(line);
+        } else {
+            self.at = At::Line(line);
+        }
+        bytes.get(taken..).unwrap_or_default()
     }
 
     /// The first line of a value is whole.
@@ -296,6 +306,11 @@ impl Reply {
     }
 }
 
+/// Whether these are a reply of a number, as most are that arrive alone.
+fn is_one_line(bytes: &[u8]) -> bool {
+    matches!(bytes, [b':', number @ .., b'\r', b'\n'] if !number.contains(&b'\n'))
+}
+
 impl Line {
     fn of(sort: u8) -> Self {
         Self {
@@ -309,10 +324,7 @@ impl Line {
     /// Reads to its end, if that is there: how many bytes it took, and whether the line is whole.
     fn read(&mut self, bytes: &[u8]) -> (usize, bool) {
         let end = bytes.iter().position(|it| *it == b'\n');
-        let (text, taken) = match end.and_then(|at| bytes.split_at_checked(at)) {
-            Some((text, _)) => (text, text.len() + 1),
-            None => (bytes, bytes.len()),
-        };
+        let text = end.and_then(|at| bytes.get(..at)).unwrap_or(bytes);
         let ends = text.last().map_or(self.may_end, |it| *it == b'\r');
         if matches!(
             self.sort,
@@ -323,7 +335,7 @@ impl Line {
             }
         }
         self.may_end = end.is_none() && ends;
-        (taken, end.is_some() && ends)
+        (end.map_or(bytes.len(), |at| at + 1), end.is_some() && ends)
     }
 
     fn count(&mut self, byte: u8) {

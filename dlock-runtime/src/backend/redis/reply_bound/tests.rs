@@ -47,6 +47,7 @@ fn whole() -> Vec<String> {
         "$-1\r\n",
         "$0\r\n\r\n",
         "$4\r\n\r\n\r\n\r\n",
+        "$4\r\n:1\r\n\r\n",
         "*-1\r\n",
         "*0\r\n",
         "*2\r\n*0\r\n:1\r\n",
@@ -83,7 +84,7 @@ fn a_reply_ends_where_the_library_says_in_whatever_pieces_it_comes() {
         redis::parse_redis_value(reply.as_bytes()).unwrap();
         let (before, _) = reply.split_at(reply.len() - 1);
         let two = reply.clone() + "+OK\r\n";
-        for piece in [1, 2, 3, 7, two.len()] {
+        for piece in [1, 2, 3, 4, 7, two.len()] {
             assert!(!read(before.as_bytes(), piece, false).1, "{reply:?}");
             assert!(read(reply.as_bytes(), piece, false).1, "{reply:?}");
             assert_eq!(
