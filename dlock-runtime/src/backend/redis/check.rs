@@ -6,6 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::{Pipeline, RedisResult, Value};
 
+use super::beside;
+use super::connect::both;
 use super::errors;
 use super::link::RedisLink;
 use super::native::Native;
@@ -49,7 +51,9 @@ impl RedisLink {
         let mut multiplexed = self.connection.multiplexed.clone();
         let asking = pin!(async move { questions.query_async(&mut multiplexed).await });
         let before = wall_clock();
-        let (replies, sent) = self.connection.call::<Replies>(within, asking).await?;
+        let asked = self.connection.call::<Replies>(within, asking);
+        let (asked, ()) = both(asked, beside::look(&self.connection, within)).await;
+        let (replies, sent) = asked?;
         let after = wall_clock();
         let mut replies = replies.into_iter();
         let mut next = || replies.next().unwrap_or(Ok(Value::Nil));

@@ -367,7 +367,10 @@ async fn keep_epochs_rising(
 }
 
 /// Runs both futures at the same time; the first one is polled first.
-async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
+pub(super) async fn both<A, B>(
+    first: impl Future<Output = A>,
+    second: impl Future<Output = B>,
+) -> (A, B) {
     let (mut first, mut second) = (pin!(first), pin!(second));
     let (mut one, mut two) = (None, None);
     std::future::poll_fn(|cx| {

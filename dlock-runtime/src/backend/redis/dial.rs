@@ -47,13 +47,43 @@ pub(super) async fn dial(
         peer = Some(address);
         Box::new(socket)
     };
-    #[cfg(feature = "tls")]
-    if let Some(settings) = &address.tls {
-        let probes = address.connector.is_none();
-        let secured = tls::secure(stream, settings, host, until, probes).await;
-        return secured.map(|stream| (stream, peer));
-    }
-    Ok((stream, peer))
+    Ok((secured(address, host, stream, until).await?, peer))
+}
+
+/// The same, to one of the host's addresses.
+pub(super) async fn dial_at(
+    address: &RedisAddress,
+    host: &Host,
+    at: SocketAddr,
+    until: Instant,
+) -> Result<Box<dyn Stream>, CommandError> {
+    let connected = TcpStream::connect(at).await.and_then(Socket::tcp);
+    let socket = connected.map_err(|why| unreachable(host, &why))?;
+    secured(address, host, Box::new(socket), until).await
+}
+
+#[cfg(feature = "tls")]
+async fn secured(
+    address: &RedisAddress,
+    host: &Host,
+    stream: Box<dyn Stream>,
+    until: Instant,
+) -> Result<Box<dyn Stream>, CommandError> {
+    let Some(settings) = &address.tls else {
+        return Ok(stream);
+    };
+    let probes = address.connector.is_none();
+    tls::secure(stream, settings, host, until, probes).await
+}
+
+#[cfg(not(feature = "tls"))]
+fn secured(
+    _: &RedisAddress,
+    _: &Host,
+    stream: Box<dyn Stream>,
+    _: Instant,
+) -> impl Future<Output = Result<Box<dyn Stream>, CommandError>> {
+    std::future::ready(Ok(stream))
 }
 
 /// Whether a port speaks TLS although the address does not ask for it.
@@ -93,7 +123,7 @@ pub(super) fn left(until: Instant) -> Duration {
 }
 
 /// The addresses of a host, in the resolver's order.
-async fn resolve(host: &Host) -> io::Result<Vec<SocketAddr>> {
+pub(super) async fn resolve(host: &Host) -> io::Result<Vec<SocketAddr>> {
     #[cfg(test)]
     if let Some(addresses) = super::tests::dial::addresses_of(&host.name) {
         return Ok(addresses);

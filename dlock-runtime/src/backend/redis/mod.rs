@@ -6,7 +6,8 @@
 //! is what it asks the server first. `target` is the server that they go to, which `sentinel` may
 //! name, `redirects` what a node of a cluster says of others. `link` speaks the protocol over it
 //! and batches commands, `calls` chooses the script and the arguments of an operation, `write`
-//! sends guarded writes, `check` asks for the server's settings. `push` receives pushes and
+//! sends guarded writes, `check` asks for the server's settings, and `beside` the other addresses of
+//! its name for their server. `push` receives pushes and
 //! `grant_key` authenticates them; `pace` detects clock drift and steps, `epochs` keeps the epoch
 //! counter from falling. `names` has the keys and channels that belong to a lock, `scripts` the
 //! Lua, `native` the server's own compare-and-delete command, `reads` says how much is read of a
@@ -17,6 +18,7 @@
 //! Never in this folder: a `redis::` type that leaves it, a command that the client library retries
 //! automatically.
 
+mod beside;
 mod calls;
 mod check;
 mod client;

@@ -81,7 +81,7 @@ pub(super) async fn read_server_info(
 /// How many digits of a run id are enough to tell servers apart.
 const RUN_ID: usize = 16;
 
-fn run_id(info: &str) -> Option<String> {
+pub(super) fn run_id(info: &str) -> Option<String> {
     let id = info_field(info, "run_id")?.get(..RUN_ID)?;
     id.bytes()
         .all(|it| it.is_ascii_hexdigit())

@@ -164,6 +164,21 @@ impl Target {
         }
     }
 
+    /// The server to which connections go, if it was given.
+    pub(super) fn landing(&self) -> Option<Landing> {
+        self.lock().landings.last().cloned()
+    }
+
+    /// The name leads to this server, too; `true`: that was not known.
+    pub(super) fn leads_beside(&self, present: &Landing, other: &str) -> bool {
+        let mut state = self.lock();
+        let is_news = state.several.is_none();
+        if is_news {
+            state.several = Some([present.at.clone(), other.to_owned()]);
+        }
+        is_news
+    }
+
     /// Two servers to which the name leads, if it was seen to lead to several.
     pub(super) fn several(&self) -> Option<[String; 2]> {
         self.lock().several.clone()

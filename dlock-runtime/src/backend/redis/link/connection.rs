@@ -31,6 +31,7 @@ use crate::backend::redis::scripts::{By, Script};
 use crate::backend::redis::target::{Outdated, Target};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::server_clock::ServerClock;
+use crate::values::config::RedisAddress;
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
@@ -54,6 +55,7 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) clock: Clock,
     pub(in crate::backend::redis) command_timeout: Duration,
     broken: AtomicBool,
+    pub(in crate::backend::redis) address: Arc<RedisAddress>,
     pub(in crate::backend::redis) target: Arc<Target>,
     /// The node of a cluster that the server is, if it is one.
     pub(in crate::backend::redis) of_cluster: Option<OfCluster>,
@@ -95,6 +97,7 @@ impl Connection {
             clock: plan.clock,
             command_timeout: plan.command_timeout,
             broken: AtomicBool::new(false),
+            address: plan.address.clone(),
             target: plan.target.clone(),
             of_cluster: plan.of_cluster.clone(),
             server,

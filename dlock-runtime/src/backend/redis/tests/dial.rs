@@ -14,6 +14,7 @@ use crate::backend::redis::dial::tcp;
 use crate::engine::pool::LockPool;
 use crate::values::config::{Config, Host};
 use crate::values::error::LockError;
+use crate::values::finding::Concern;
 
 /// The names of these tests, which no resolver knows.
 static NAMES: Mutex<Vec<(String, Vec<SocketAddr>)>> = Mutex::new(Vec::new());
@@ -179,5 +180,37 @@ async fn whatever_dials_finds_the_address_that_answers() {
         pool.ping()
             .await
             .unwrap_or_else(|error| panic!("{url}: {error:?}"));
+    }
+}
+
+/// Another program may have the addresses in another order, and then both hold one lock.
+#[tokio::test]
+async fn init_and_check_say_that_a_name_leads_to_two_servers() {
+    let (hole, servers) = (
+        BlackHole::new().await,
+        [(); 2].map(|()| RedisServer::start()),
+    );
+    let [one, other] = servers.each_ref().map(RedisServer::addr);
+    let (hole, dead) = (hole.address, closed().await);
+    for (which, addresses, leads_to) in [
+        ("to-one", vec![one], None),
+        ("to-one-and-none", vec![one, dead, hole], None),
+        ("to-two", vec![one, dead, hole, other], Some([one, other])),
+        (
+            "to-two-behind-a-silent-one",
+            vec![hole, one, other],
+            Some([one, other]),
+        ),
+    ] {
+        let url = format!("redis://{}", name(which, &addresses));
+        let pool = LockPool::connect(Config::new(url)).await.unwrap();
+        for _ in 0..2 {
+            let findings = pool.check().await.unwrap();
+            let found = findings.iter().find(|it| it.concern() == Concern::Address);
+            let said = found.map(ToString::to_string).unwrap_or_default();
+            let named = |at: [SocketAddr; 2]| at.iter().all(|it| said.contains(&it.to_string()));
+            assert_eq!(found.is_some(), leads_to.is_some(), "{which}: {said}");
+            assert!(leads_to.is_none_or(named), "{which}: {said}");
+        }
     }
 }
