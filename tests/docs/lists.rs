@@ -10,7 +10,7 @@ const SETTINGS: &str = include_str!("../../dlock-runtime/src/values/config/envir
 const ATTRIBUTE: &str = include_str!("../../dlock-macros/src/attribute.md");
 
 /// The table under this head, row by row: the names in each cell.
-fn rows<'a>(page: &'a Page, head: &str) -> Vec<Vec<Vec<&'a str>>> {
+pub(crate) fn rows<'a>(page: &'a Page, head: &str) -> Vec<Vec<Vec<&'a str>>> {
     let lines = page.prose.iter().map(|(_, text)| text.as_str());
     let mut lines = lines.skip_while(|text| *text != head);
     assert_eq!(lines.next(), Some(head), "{}", page.path);
@@ -21,7 +21,7 @@ fn rows<'a>(page: &'a Page, head: &str) -> Vec<Vec<Vec<&'a str>>> {
 
 /// The names in backticks, each up to the first character that no name has. Neighbours with the
 /// same name count as one.
-fn names(cell: &str) -> Vec<&str> {
+pub(crate) fn names(cell: &str) -> Vec<&str> {
     let is_no_name = |c: char| !c.is_alphanumeric() && c != '_';
     let quoted = cell.split('`').skip(1).step_by(2);
     let names = quoted.filter_map(|text| text.split(is_no_name).next());
@@ -81,7 +81,7 @@ fn accepted_settings() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
     settings
 }
 
-fn page(path: &str) -> Page {
+pub(crate) fn page(path: &str) -> Page {
     crate::page::read(&crate::root(), path).unwrap()
 }
 

@@ -13,6 +13,7 @@
 mod code;
 mod links;
 mod lists;
+mod offered;
 mod page;
 mod tables;
 

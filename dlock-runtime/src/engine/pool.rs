@@ -77,8 +77,9 @@ impl LockPool {
     /// `acquire`, `try_acquire` or `run`.
     ///
     /// They are taken in the order of their names, whatever order they are given in, so two callers
-    /// that want the same keys never wait for each other; a key that is named twice counts once.
+    /// that want the same keys never deadlock; a key that is named twice counts once.
     /// [`LockGuard::parts`](crate::LockGuard::parts) has each key's guard.
+    /// Refused with [`without_scripts`](crate::Config::without_scripts).
     ///
     /// # Examples
     ///

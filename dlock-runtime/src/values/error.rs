@@ -272,7 +272,8 @@ pub enum LostCause {
     /// again.
     TooFewNodes,
     /// The server says that the key is gone or has another holder: it was deleted, flushed or
-    /// evicted, or the server lost its data.
+    /// evicted, or the server lost its data. Of [several servers](crate::Config::redlock): so many say
+    /// so that no quorum has it.
     Gone,
     /// It was held for as long as its `max_hold` allows, and was given up then.
     MaxHold,

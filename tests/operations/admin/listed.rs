@@ -153,6 +153,35 @@ async fn stepwise<T>(future: impl Future<Output = T>, polls: u32) -> Option<T> {
     .await
 }
 
+/// The documented user that looks sees all kinds and changes nothing, and needs `eval` for sets.
+#[tokio::test]
+async fn a_user_that_only_looks() {
+    let server = RedisServer::start();
+    let own = pool(patient(server.url())).await;
+    let (_one, _many) = (
+        held(own.lock("one")).await,
+        held(own.lock("many").read()).await,
+    );
+    let reset = ["ACL", "SETUSER", "watcher", "reset", "on", ">secret"];
+    let rules = documented_rules("ACL SETUSER watcher on >… ");
+    server.cmd(&[&reset[..], &rules].concat()).await;
+    let url = format!("redis://watcher:secret@{}", server.addr());
+    let pool = pool(patient(url)).await;
+    let admin = pool.admin();
+    assert_eq!(keys(&list(&admin, "*").await), ["many", "one"]);
+    for key in ["one", "many"] {
+        let holder = show(&admin, key).await.holders()[0].fingerprint();
+        assert!(pool.holder(key).await.unwrap().is_some());
+        admin.evict(key, holder).await.unwrap_err();
+    }
+    pool.lock("free").acquire().await.unwrap_err();
+
+    server.cmd(&["ACL", "SETUSER", "watcher", "-eval"]).await;
+    assert_eq!(show(&admin, "one").await.holders().len(), 1);
+    let said = admin.show("many").await.unwrap_err();
+    assert!(format!("{said:?}").contains("'eval'"), "{said:?}");
+}
+
 /// `+scan` is an administrator's right; looking at one lock needs no more than locks do.
 #[tokio::test]
 async fn rights() {

@@ -30,7 +30,8 @@ use crate::values::report::{Fingerprint, HolderSearch, LockReport, Part, Stored}
 ///
 /// # Rights
 /// Those of locks, and `+scan` for [`list`](Self::list) and [`watch`](Self::watch) with a pattern
-/// that has wildcards.
+/// that has wildcards. A user that only looks needs few of them, but `+eval` too: a script reads the
+/// locks of readers, permits and owners.
 ///
 /// # Examples
 ///

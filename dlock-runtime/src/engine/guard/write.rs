@@ -29,14 +29,15 @@ impl LockGuard {
     ///
     /// # Errors
     /// - [`LockError::Config`] for a batch that can't work (a key in another slot, too many
-    ///   commands, …): nothing was sent.
+    ///   commands, …): nothing was sent. Refused with `redlock://` and
+    ///   [`without_scripts`](crate::Config::without_scripts).
     /// - [`LockError::Lost`] when the lock is not ours or the lease is over: nothing was written,
     ///   as its `source()` says.
     /// - [`LockError::Refused`] when a key has another type or holds no number (`WrongType`: its
     ///   key is that data key, and the source names the command), memory is out, or a right is
     ///   missing.
-    /// - [`LockError::Unavailable`] when no clear answer came: the batch was applied or it was not,
-    ///   and only the data tells. It is not applied later than `command_timeout` (500 ms) after the
+    /// - [`LockError::Unavailable`], whose `source()` says that nothing was written, or that no clear
+    ///   answer came: the batch was applied or it was not, and only the data tells. It is not applied later than `command_timeout` (500 ms) after the
     ///   call. A batch that may run twice can be repeated: `set`, `hset`, `sadd`; not `incr_by`,
     ///   not `rpush`.
     ///

@@ -351,7 +351,7 @@ fn persistence(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
         return Ok(Some(Finding::new(
             Concern::Persistence,
             Matters,
-            "the server has no AOF, so a restart frees its part of all locks: one that is held while the nodes are restarted one by one is lost at the second of three",
+            "the server has no AOF, so a restart frees its part of all locks: if the next node is restarted before this one votes again, locks that are held may be lost",
             "type `CONFIG SET appendonly yes`, then `CONFIG REWRITE`",
         )));
     }

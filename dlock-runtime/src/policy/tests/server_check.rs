@@ -77,7 +77,7 @@ fn a_node_without_an_aof_can_lose_locks_and_not_their_exclusion() {
         judge(&answers, &pool)[0].risk().to_owned()
     };
     assert!(risk(false).contains("another may hold a lock"));
-    assert!(risk(true).contains("one that is held while the nodes are restarted"));
+    assert!(risk(true).contains("restarted before this one votes again"));
 }
 
 fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {

@@ -52,7 +52,7 @@ impl Config {
     /// hand while it is cut off, still grants again. Check fencing tokens where that is damage.
     ///
     /// Each grant costs one round trip more, and that of a replica. Needs `WAIT` and `INFO` on the
-    /// server. Refused with `memory://`.
+    /// server. Refused with `memory://`, `redis+cluster://` and `redlock://`.
     ///
     /// # Examples
     ///
@@ -80,7 +80,7 @@ impl Config {
     /// [`command_timeout`](Self::command_timeout) to 3 s at least, or set `appendfsync always`.
     ///
     /// Needs Redis 7.2, Valkey or Redict, with `appendonly yes` on so many servers. Refused with
-    /// `memory://`.
+    /// `memory://`, `redis+cluster://` and `redlock://`.
     ///
     /// Source: [`WAITAOF`](https://redis.io/docs/latest/commands/waitaof/).
     pub fn min_aof(mut self, servers: usize) -> Self {

@@ -140,11 +140,15 @@ impl Config {
     /// For nodes that differ in nothing but their host, the URL `redlock://user:password@a,b,c` says
     /// the same; `redlocks://` is the same with TLS.
     ///
-    /// Such a lock survives the loss of any minority of the servers, and costs a command at each of
-    /// them. What it promises and what not is in [the guide](https://docs.rs/dlock-runtime). Every
-    /// program of a fleet must name the same nodes and the same [`max_ttl`](Self::max_ttl). Refused,
-    /// with the reason: permits, read and write locks, `owner`, `fair`, guarded writes,
-    /// [`repair_missing_ttl`](Self::repair_missing_ttl), and nodes that are replicas or have some.
+    /// Such a lock survives the loss of a minority of the servers, while enough of the others vote,
+    /// and costs a command at each of them. `docs/inside/redlock.md` of the repository says what it
+    /// promises. Every program of a fleet must name the same nodes and the same
+    /// [`max_ttl`](Self::max_ttl). Refused, with the reason:
+    /// [`permits`](crate::LockRequest::permits), [`fair`](crate::LockRequest::fair),
+    /// [guarded writes](crate::LockGuard::write), [`repair_missing_ttl`](Self::repair_missing_ttl),
+    /// [`without_scripts`](Self::without_scripts), [`counter_per_slot`](Self::counter_per_slot),
+    /// [`max_in_flight`](Self::max_in_flight), [`min_replicas`](Self::min_replicas),
+    /// [`min_aof`](Self::min_aof), and nodes that are replicas or have some.
     ///
     /// # Examples
     ///
@@ -174,10 +178,11 @@ impl Config {
     /// The longest lease that any program of the fleet asks for at the nodes of
     /// [`redlock`](Self::redlock): 10 ms to 24 h. Default 60 s.
     ///
-    /// A longer `ttl` or `min_hold` is refused. A node that was started less than this long ago does
-    /// not vote, because it may have lost locks that are still held; so after a restart the others
-    /// have to do, and a fresh installation waits this long for its first lock. **Every program of a
-    /// fleet has to say the same**; the nodes keep it, and refuse who says something else.
+    /// A longer `ttl` or `min_hold` is refused. A node that was started less than this and 1 s ago
+    /// does not vote, because it may have lost locks that are still held; so after a restart the
+    /// others must do, and a fresh installation waits that long for its first lock. **Every program
+    /// of a fleet must name the same time**; the nodes keep it, and a program that names another is
+    /// refused. Refused without `redlock`.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.max_ttl = Some(ttl);
         self
@@ -272,7 +277,7 @@ impl Config {
     /// How many commands one connection carries at once, at least 1. Default: no limit.
     ///
     /// Further commands wait, within their `command_timeout`. With a limit, each command is sent by
-    /// itself: none are combined.
+    /// itself: none are combined. Refused with `redlock://`.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
         self.max_in_flight = Some(commands);
         self
@@ -284,8 +289,8 @@ impl Config {
     /// or disabled. Exclusion, order of arrival, renewal, `min_hold` and release are the same, and
     /// both ways exclude each other, so a fleet may use both. Lost are:
     ///
-    /// - every kind but the exclusive and the [`reentrant`](crate::LockRequest::reentrant) lock, and
-    ///   `fair`, `keys`, `owner` and [guarded writes](crate::LockGuard::write): each is a
+    /// - `read`, `write`, `permits`, `owner`, `keys`, `fair` and
+    ///   [guarded writes](crate::LockGuard::write): each is a
     ///   [`Config`](crate::LockError::Config) error before anything is sent;
     /// - pushes: waiters poll, every 100 ms by default
     ///   ([`poll_interval`](Self::poll_interval));
@@ -294,7 +299,7 @@ impl Config {
     /// - releases while a server up to Redis 7 is out of memory: they wait for memory or the end of
     ///   the ttl.
     ///
-    /// Has no effect on `memory://`.
+    /// Refused with `redis+cluster://` and `redlock://`. Has no effect on `memory://`.
     ///
     /// # Examples
     ///
@@ -333,7 +338,7 @@ impl Config {
     ///   replicated and the new master's clock only.
     ///
     /// Not together with [`min_replicas`](Self::min_replicas) or [`min_aof`](Self::min_aof), which ask
-    /// one server. Has no effect on `memory://`.
+    /// one server. Refused with `redis+cluster://` and `redlock://`. Has no effect on `memory://`.
     ///
     /// # Examples
     ///
@@ -356,6 +361,7 @@ impl Config {
     /// lock for ever. Without this setting it is [`Refusal::NoTtl`](crate::Refusal::NoTtl), because
     /// its owner may still be at work. Give at least the longest lease of any program that uses the
     /// key: if the time to live was taken off a key that is held, its holder counts on its own ttl.
+    /// Refused with `redlock://`.
     pub fn repair_missing_ttl(mut self, ttl: Duration) -> Self {
         self.repair_missing_ttl = Some(ttl);
         self

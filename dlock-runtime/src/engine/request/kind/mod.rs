@@ -24,6 +24,8 @@ impl LockRequest {
     /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several readers hold the
     /// lock at once.
     ///
+    /// Refused with [`without_scripts`](crate::Config::without_scripts).
+    ///
     /// # Examples
     ///
     /// ```
@@ -43,18 +45,23 @@ impl LockRequest {
     /// The one writer among [readers](Self::read): excludes them, and other writers. Default:
     /// exclusive.
     ///
-    /// For a key without readers it is the exclusive lock with a queue in order of arrival. The two
-    /// are still different kinds: an exclusive lock is refused at a key with readers, and this one
-    /// at an exclusive lock's key.
+    /// Without readers it is the exclusive lock with a queue in order of arrival. The two are still
+    /// different kinds: where one of them holds the key, the other waits for its turn, and is
+    /// [`Refused`](crate::Refusal::WrongKind) when its wait is over.
+    ///
+    /// Refused with [`without_scripts`](crate::Config::without_scripts).
     ///
     /// # Examples
     ///
     /// ```
-    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use dlock_runtime::{LockPool, LockError, Refusal};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
     /// let pool = LockPool::connect("memory://").await?;
     /// let writer = pool.lock("catalogue").write().acquire().await?;
     /// assert!(pool.lock("catalogue").read().try_acquire().await?.is_none());
+    ///
+    /// let error = pool.lock("catalogue").try_acquire().await.unwrap_err(); // exclusive
+    /// assert!(matches!(error, LockError::Refused { reason: Refusal::WrongKind, .. }));
     ///
     /// // One lock is of one kind:
     /// let error = pool.lock("other").read().write().acquire().await.unwrap_err();
@@ -70,11 +77,13 @@ impl LockRequest {
     /// Default: exclusive.
     ///
     /// Every permit has a lease of its own, so the permit of a dead holder comes back. All callers
-    /// for a key name the same number; another number is refused for as long as permits of the
-    /// first are held or awaited.
+    /// for a key should name the same number: each request is checked against its own, so the
+    /// largest one is the limit.
     ///
     /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: there are several holders
     /// at once.
+    ///
+    /// Refused with `redlock://` and [`without_scripts`](crate::Config::without_scripts).
     ///
     /// # Examples
     ///
@@ -85,10 +94,11 @@ impl LockRequest {
     /// let render = || pool.lock("render").permits(2);
     /// let (one, two) = (render().acquire().await?, render().acquire().await?);
     /// assert!(render().try_acquire().await?.is_none());
+    /// let third = pool.lock("render").permits(3).acquire().await?;
     ///
     /// let error = pool.lock("other").permits(0).acquire().await.unwrap_err();
     /// assert!(error.to_string().contains("at least 1"));
-    /// # drop((one, two)); Ok(()) }
+    /// # drop((one, two, third)); Ok(()) }
     /// ```
     pub fn permits(mut self, permits: u32) -> Self {
         self.wanted.say(Word::Permits(Some(permits)));
@@ -150,6 +160,8 @@ impl LockRequest {
     /// those of the same name: take a name that no other owner has by chance, such as the
     /// workflow's id. 1 to 256 bytes.
     ///
+    /// Refused with [`without_scripts`](crate::Config::without_scripts).
+    ///
     /// # Examples
     ///
     /// ```
@@ -178,6 +190,8 @@ impl LockRequest {
     /// For the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds are always
     /// served in order of arrival. A waiter that was silent for 3.5 s has lost its place in the
     /// queue.
+    ///
+    /// Refused with `redlock://` and [`without_scripts`](crate::Config::without_scripts).
     ///
     /// # Examples
     ///
