@@ -16,7 +16,7 @@ use dlock_runtime::Wait;
 use crate::run::watcher::Task;
 use crate::status::{self, Failure};
 use crate::table::visible;
-use crate::values::{count, duration, key, pattern, wait, written_key};
+use crate::values::{Verbatim, count, duration, key, pattern, wait};
 
 /// Runs programs under distributed locks on Redis, and shows who holds and waits for them.
 #[derive(Debug, Parser)]
@@ -46,11 +46,7 @@ pub(crate) enum Command {
     /// List the locks that are held
     Ls(ListArgs),
     /// Show one lock: its holders, and who waits in which order
-    Show {
-        /// The lock
-        #[arg(value_parser = key)]
-        key: String,
-    },
+    Show(ShowArgs),
     /// Release a lock in its holder's stead; the holder is not stopped
     Evict(EvictArgs),
     /// Watch who holds and waits, most waiters first
@@ -72,8 +68,10 @@ pub(crate) enum Command {
 )]
 pub(crate) struct RunArgs {
     /// The lock
-    #[arg(long, value_parser = written_key)]
+    #[arg(long, value_parser = key)]
     pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// The lease, renewed every third of it: how long others wait if this machine dies
     #[arg(long, default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) ttl: Duration,
@@ -103,8 +101,10 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The lock
-    #[arg(value_parser = written_key)]
+    #[arg(value_parser = key)]
     pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// End with status 75 if it is still held then [default: wait for ever]
     #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
@@ -115,9 +115,20 @@ pub(crate) struct ListArgs {
     /// Which keys: `*` is any text, `?` one character, `[a-c]` one of these
     #[arg(default_value = "*", value_parser = pattern)]
     pub(crate) pattern: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// The most locks [default: 1000, or all with --json]
     #[arg(long, value_parser = count, value_name = "NUMBER", allow_negative_numbers = true)]
     pub(crate) limit: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The lock
+    #[arg(value_parser = key)]
+    pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +136,8 @@ pub(crate) struct EvictArgs {
     /// The lock
     #[arg(value_parser = key)]
     pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// The holder's fingerprint, as `dlock show` prints it
     #[arg(long, value_name = "FINGERPRINT")]
     pub(crate) holder: String,
@@ -135,6 +148,8 @@ pub(crate) struct TopArgs {
     /// Which keys, as for `ls`
     #[arg(default_value = "*", value_parser = pattern)]
     pub(crate) pattern: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// The time between two looks
     #[arg(long, default_value = "1s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) every: Duration,

@@ -106,7 +106,7 @@ async fn dispatch(cli: Cli, notices: Notices) -> Result<u8, Failure> {
         Command::Run(args) => run::run(args, url, notices).await,
         Command::Wait(args) => waiting::wait(args, url, notices).await,
         Command::Ls(args) => locks::list(args, url, notices).await,
-        Command::Show { key } => locks::show(&key, url, notices).await,
+        Command::Show(args) => locks::show(args, url, notices).await,
         Command::Evict(args) => locks::evict(args, url, notices).await,
         Command::Top(args) => locks::top(args, url, notices).await,
         Command::Check => check::check(url, notices).await,

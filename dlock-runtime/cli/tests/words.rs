@@ -7,7 +7,7 @@ use crate::lab::{Lab, text};
 /// What the library says to programmers, and an operator can't act on.
 const OF_THE_LIBRARY: [&str; 8] = [
     "lock_key!",
-    "verbatim",
+    "Key::verbatim",
     "`renew`",
     "repair_missing_ttl",
     "`wait`",
@@ -76,6 +76,52 @@ fn wrong_arguments_are_explained() {
     check(&lab, &["--url", &url, "ls"], 64, why);
 }
 
+/// What is copied from `redis-cli` would name another lock, free and beside the one that is meant.
+#[test]
+fn a_key_that_begins_with_the_namespace_is_refused() {
+    let lab = Lab::start();
+    lab.cmd(&["SET", "lock:importer", "x", "PX", "60000"]);
+    for line in [
+        "run --key lock:importer --skip -- touch ran",
+        "wait lock:importer",
+        "show lock:importer",
+        "evict lock:importer --holder 0000000000000000",
+        "ls lock:importer",
+        "ls --json lock:imp*",
+        "top --once lock:imp*",
+    ] {
+        let args: Vec<_> = line.split(' ').collect();
+        let output = lab.output(&args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{line}: {said}");
+        assert!(said.contains("write ") && said.contains("imp"), "{said}");
+        assert!(said.contains("add `--verbatim`"), "{line}: {said}");
+    }
+    assert!(!lab.path("ran").exists());
+    for (line, status) in [
+        ("run --key lock:lock:x --skip --verbatim -- true", 0),
+        ("run --key item:<id> --skip --verbatim -- true", 0),
+        ("wait --verbatim lock:importer", 0),
+        ("show --verbatim lock:importer", 0),
+        ("ls --verbatim lock:imp*", 0),
+        ("show importer", 0),
+    ] {
+        let args: Vec<_> = line.split(' ').collect();
+        let output = lab.output(&args);
+        assert_eq!(output.status.code(), Some(status), "{line}: {output:?}");
+    }
+    // Where it is not there, the namespace may be the wrong one.
+    for args in [["show", "other"], ["ls", "other"]] {
+        let mut elsewhere = lab.dlock(&args);
+        let output = elsewhere.env("DLOCK_NAMESPACE", "eu:").output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(said.contains("in the namespace \"eu:\""), "{said}");
+    }
+    let mut elsewhere = lab.dlock(&["show", "lock:importer"]);
+    let output = elsewhere.env("DLOCK_NAMESPACE", "eu:").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn the_advice_about_times_works() {
     let lab = Lab::start();
@@ -95,6 +141,7 @@ fn refusals_are_explained() {
     let lab = Lab::start();
     lab.cmd(&["SET", "lock:endless", "x"]);
     let run = ["run", "--key", "endless", "--skip", "--", "true"];
+    check(&lab, &run, 69, "(endless, stored as lock:endless)");
     check(&lab, &run, 69, "set DLOCK_REPAIR_MISSING_TTL");
     let mut sharded = lab.dlock(&["ls"]);
     let output = sharded.env("DLOCK_COUNTER_PER_SLOT", "true").output();

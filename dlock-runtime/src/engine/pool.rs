@@ -101,6 +101,13 @@ impl LockPool {
         LockRequest::new(self.0.clone(), keys, site)
     }
 
+    /// Returns what begins the name of each of its locks on the server: keys are given and shown
+    /// without it.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.0.settings().namespace
+    }
+
     /// Measures how long the server takes to answer; of a cluster, the slowest of its masters.
     ///
     /// # Errors

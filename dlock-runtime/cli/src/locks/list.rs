@@ -20,6 +20,7 @@ pub(crate) async fn list(
     notices: Notices,
 ) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
+    args.verbatim.check(&args.pattern, pool.namespace())?;
     if notices.json {
         lines(&pool.admin(), &args, notices).await?;
         return Ok(0);
@@ -28,7 +29,8 @@ pub(crate) async fn list(
     let (mut locks, is_all) = all(&pool.admin(), &args.pattern, limit).await?;
     locks.sort_by(|one, other| one.key().cmp(other.key()));
     if locks.is_empty() {
-        notices.say("none", "nobody holds a lock that matches");
+        let place = server::place(&pool);
+        notices.say("none", &format!("nobody holds a lock that matches{place}"));
         return Ok(0);
     }
     let rows: Vec<_> = locks.iter().map(describe::row).collect();

@@ -4,21 +4,31 @@ use dlock_runtime::{Eviction, Fingerprint, Key, LockReport};
 use serde_json::json;
 
 use super::describe;
-use crate::args::EvictArgs;
+use crate::args::{EvictArgs, ShowArgs};
 use crate::output::{self, Notices};
 use crate::server;
 use crate::status::{self, Failure};
 use crate::table::{self, about, visible};
 
 /// Prints all holders and the queue.
-pub(crate) async fn show(key: &str, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
+pub(crate) async fn show(
+    args: ShowArgs,
+    url: Option<&str>,
+    notices: Notices,
+) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
+    let key = args.key.as_str();
+    args.verbatim.check(key, pool.namespace())?;
     let lock = pool.admin().show(Key::verbatim(key)).await?;
     let text = match (&lock, notices.json) {
         (Some(lock), true) => format!("{}\n", describe::json(lock)),
         (Some(lock), false) => text(lock),
         (None, true) => format!("{}\n", describe::json_of_free(key)),
-        (None, false) => format!("{} is free, and nobody waits for it\n", visible(key)),
+        (None, false) => format!(
+            "{} is free, and nobody waits for it{}\n",
+            visible(key),
+            server::place(&pool)
+        ),
     };
     output::print(&text).map(|()| 0)
 }
@@ -67,6 +77,7 @@ pub(crate) async fn evict(
     notices: Notices,
 ) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
+    args.verbatim.check(&args.key, pool.namespace())?;
     let holder: Fingerprint = args.holder.parse()?;
     let key = visible(&args.key);
     let eviction = pool
@@ -82,7 +93,7 @@ pub(crate) async fn evict(
         Eviction::Free => (
             status::NO,
             "free",
-            format!("{key} is free: nothing was changed"),
+            format!("{key} is free{}: nothing was changed", server::place(&pool)),
         ),
         _ => (
             status::NO,

@@ -37,6 +37,7 @@ pub(crate) async fn top(args: TopArgs, url: Option<&str>, notices: Notices) -> R
         ));
     }
     let pool = server::connect(url).await?;
+    args.verbatim.check(&args.pattern, pool.namespace())?;
     let admin = pool.admin();
     if args.once || notices.json {
         return once(&admin, &args, notices).await.map(|()| 0);

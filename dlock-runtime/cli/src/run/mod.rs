@@ -77,6 +77,7 @@ pub(crate) async fn run(args: RunArgs, url: Option<&str>, notices: Notices) -> R
         .lazy()
         .listener(Renewed(renewed.clone()));
     let pool = LockPool::connect(config).await?;
+    args.verbatim.check_new(&args.key, pool.namespace())?;
     let signals = signals::receive(signals::FORWARDED)
         .map_err(|error| Failure::internal(format!("can't receive signals: {error}")))?;
     let mut run = Run {

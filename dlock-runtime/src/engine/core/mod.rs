@@ -72,9 +72,10 @@ impl Core {
         })?;
         let observers = Arc::new(Observers::new(settings.observing.listener.clone()));
         let (clock, timeout) = (backend.clock(), settings.command_timeout);
+        let namespace = settings.namespace.len();
         let shared = Arc::new(match backend.offers() {
-            Offers::Quorum => Shared::of_quorum(clock, timeout),
-            _ => Shared::new(clock, timeout, Tokens::default()),
+            Offers::Quorum => Shared::of_quorum(clock, timeout, namespace),
+            _ => Shared::new(clock, timeout, namespace, Tokens::default()),
         });
         let core = Arc::new(Core {
             home: Home::here(),
