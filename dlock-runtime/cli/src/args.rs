@@ -72,9 +72,9 @@ pub(crate) struct RunArgs {
     pub(crate) key: String,
     #[command(flatten)]
     pub(crate) verbatim: Verbatim,
-    /// The lease, renewed every third of it: how long others wait if this machine dies
-    #[arg(long, default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
-    pub(crate) ttl: Duration,
+    /// The lease, renewed every third of it: how long others wait if this machine dies [default: `DLOCK_DEFAULT_TTL`, or 30s]
+    #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
+    pub(crate) ttl: Option<Duration>,
     /// How long to wait while others hold the lock: a duration or `forever` [default: `DLOCK_DEFAULT_WAIT`, or 3s]
     #[arg(long, value_parser = wait, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) wait: Option<Wait>,
@@ -174,19 +174,23 @@ pub(crate) struct BenchArgs {
 }
 
 impl RunArgs {
-    /// The times for the watcher, if the ttl has room for them.
-    pub(crate) fn task(&self) -> Result<Task, Failure> {
+    /// The times for the watcher, if the ttl has room for them: the argument's, or the settings'.
+    pub(crate) fn task(&self, ttl: Duration) -> Result<Task, Failure> {
         const LEAST: Duration = Duration::from_secs(1);
         const GRACE: Duration = Duration::from_secs(5);
         /// Between SIGKILL and the end of the lease, for a machine that is slow: a tenth of the
         /// ttl, at most this.
         const MARGIN: Duration = Duration::from_secs(1);
-        if self.ttl < LEAST {
-            return Err(Failure::usage(
-                "`--ttl` must be at least 1s: a process can't be ended reliably in less",
-            ));
+        if ttl < LEAST {
+            let instead = match self.ttl {
+                Some(_) => "",
+                None => ", so give it, or a longer DLOCK_DEFAULT_TTL",
+            };
+            return Err(Failure::usage(format!(
+                "`--ttl` must be at least 1s: a process can't be ended reliably in less{instead}"
+            )));
         }
-        if self.ttl > TTL_MAX {
+        if ttl > TTL_MAX {
             return Err(Failure::usage(
                 "`--ttl` can be 24h at most; the lease is renewed while the command runs, so a short one is enough",
             ));
@@ -196,9 +200,9 @@ impl RunArgs {
                 "`--min-hold` can be 24h at most: give less, or put the date into the key",
             ));
         }
-        let margin = (self.ttl / 10).min(MARGIN);
-        let grace = self.grace.unwrap_or_else(|| GRACE.min(self.ttl / 4));
-        let most = (self.ttl / 2).saturating_sub(margin);
+        let margin = (ttl / 10).min(MARGIN);
+        let grace = self.grace.unwrap_or_else(|| GRACE.min(ttl / 4));
+        let most = (ttl / 2).saturating_sub(margin);
         if grace > most {
             let enough = (grace * 5 / 2).min((grace + MARGIN) * 2); // as the margin is computed
             let enough = Duration::from_millis(

@@ -108,6 +108,13 @@ impl LockPool {
         &self.0.settings().namespace
     }
 
+    /// Returns the ttl of its locks that are asked for without one
+    /// ([`Config::default_ttl`](crate::Config::default_ttl)).
+    #[must_use]
+    pub fn default_ttl(&self) -> Duration {
+        self.0.settings().default_ttl.get()
+    }
+
     /// Measures how long the server takes to answer; of a cluster, the slowest of its masters.
     ///
     /// # Errors

@@ -70,7 +70,6 @@ fn this_program() -> io::Result<PathBuf> {
 
 /// Takes the lock, runs the command, and gives its exit status.
 pub(crate) async fn run(args: RunArgs, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
-    let task = args.task()?;
     let renewed = Arc::new(Notify::new());
     // Lazy, so that the wait for the lock is also one for its server.
     let config = server::config(url)?
@@ -78,10 +77,13 @@ pub(crate) async fn run(args: RunArgs, url: Option<&str>, notices: Notices) -> R
         .listener(Renewed(renewed.clone()));
     let pool = LockPool::connect(config).await?;
     args.verbatim.check_new(&args.key, pool.namespace())?;
+    let ttl = args.ttl.unwrap_or(pool.default_ttl());
+    let task = args.task(ttl)?;
     let signals = signals::receive(signals::FORWARDED)
         .map_err(|error| Failure::internal(format!("can't receive signals: {error}")))?;
     let mut run = Run {
         args,
+        ttl,
         task,
         notices,
         renewed,
@@ -104,6 +106,7 @@ impl LockListener for Renewed {
 
 struct Run {
     args: RunArgs,
+    ttl: Duration,
     task: Task,
     notices: Notices,
     renewed: Arc<Notify>,
@@ -124,7 +127,7 @@ impl Run {
             .lock(Key::verbatim(self.args.key.as_str()))
             .function("dlock run")
             .renew();
-        request = request.ttl(self.args.ttl).release(Release::Strict);
+        request = request.ttl(self.ttl).release(Release::Strict);
         if let Some(min_hold) = self.args.min_hold {
             request = request.min_hold(min_hold);
         }
@@ -254,7 +257,7 @@ impl Run {
             Err(_) => {
                 self.notices.say(
                     "unconfirmed",
-                    &format!("the release of {key} was not confirmed; it is free when its lease ends, {} after the last renewal", dlock_grammar::duration::format(self.args.ttl)),
+                    &format!("the release of {key} was not confirmed; it is free when its lease ends, {} after the last renewal", dlock_grammar::duration::format(self.ttl)),
                 );
                 Ok(ended.status)
             }
