@@ -7,7 +7,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use dlock_grammar::bounds::TTL_MAX;
 use dlock_grammar::duration::format;
@@ -258,19 +258,38 @@ pub(crate) fn on_one_line(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// What to write if the command of `run` came without a `--` in front; `None` for another error.
-pub(crate) fn without_dashes(
-    error: &clap::Error,
-    mut words: impl Iterator<Item = OsString>,
-) -> Option<String> {
-    let Some(ContextValue::String(first)) = error.get(ContextKind::InvalidArg) else {
+/// What to write for a word that belongs nowhere, where clap would name it and nothing else: an option
+/// that is required is missing, or the `--` in front of the command. `None` for another error.
+pub(crate) fn advice(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(stray)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let is_word = error.kind() == ErrorKind::UnknownArgument && !first.starts_with('-');
-    if !is_word || !words.any(|word| word == "run") {
+    if error.kind() != ErrorKind::UnknownArgument || stray.starts_with('-') {
         return None;
     }
-    Some(format!(
-        "the command goes behind a `--`, so that its options are not taken for dlock's: `dlock run --key … -- {first} …`"
-    ))
+    let dashes = words.iter().position(|word| word == "--");
+    let given = words.get(..dashes.unwrap_or(words.len()))?;
+    let cli = Cli::command();
+    let subcommand = given.iter().find_map(|word| cli.find_subcommand(word))?;
+    let is_given = |option: &str| {
+        let mut words = given.iter().map(|word| word.to_string_lossy());
+        words.any(|word| word.split('=').next() == Some(option))
+    };
+    let options = subcommand.get_opts().filter(|it| it.is_required_set());
+    let mut options = options.filter_map(|it| it.get_long().map(|long| format!("--{long}")));
+    let missing = options.find(|option| !is_given(option));
+    let takes_command = subcommand.get_positionals().any(Arg::is_last_set);
+    let missing_first = match &missing {
+        Some(option) => format!("`{option}` is missing, and "),
+        None => String::new(),
+    };
+    match missing {
+        _ if takes_command && dashes.is_none() => Some(format!(
+            "{missing_first}the command goes behind a `--`, so that its options are not taken for dlock's: `dlock run --key … -- {stray} …`"
+        )),
+        Some(option) => Some(format!(
+            "{missing_first}`{stray}` belongs to no option: did you mean `{option} {stray}`?"
+        )),
+        None => None,
+    }
 }

@@ -60,7 +60,8 @@ fn parse() -> Result<Option<Cli>, Failure> {
     };
     let text = error.render();
     if error.use_stderr() {
-        if let Some(what) = args::without_dashes(&error, arguments()) {
+        let words: Vec<_> = std::env::args_os().skip(1).collect();
+        if let Some(what) = args::advice(&error, &words) {
             return Err(Failure::usage(what));
         }
         let text = text.to_string();
