@@ -24,7 +24,7 @@ use crate::values::{Verbatim, count, duration, key, pattern, wait};
     name = "dlock",
     bin_name = "dlock",
     version,
-    after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 1 `check` found harm or `evict` changed nothing, 64 wrong usage or settings,\n69 no server or it refuses, 70 a process or file could not be had, 74 the output can't be written,\n75 busy. `dlock run --help` says what `run` ends with."
+    after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 1 `check` found harm or `evict` changed nothing, 2 a master of a cluster is missing, 64 wrong usage or settings,\n69 no server or it refuses, 70 a process or file could not be had, 74 the output can't be written,\n75 busy. `dlock run --help` says what `run` ends with."
 )]
 pub(crate) struct Cli {
     /// The server, in place of `DLOCK_URL`. Others can read a password in it with `ps`: prefer the variable

@@ -154,7 +154,8 @@ impl LockPool {
     /// # Errors
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer, within
     /// one `connect_timeout` and one `command_timeout`. What only the user may not look at is a
-    /// finding, [`Concern::NotChecked`](crate::Concern::NotChecked).
+    /// finding, [`Concern::NotChecked`](crate::Concern::NotChecked), and so is a master of a cluster
+    /// that does not answer while others do, [`Concern::Unreachable`](crate::Concern::Unreachable).
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -176,8 +177,9 @@ impl LockPool {
         self.0.check_process()?;
         let to_error = |error: CommandError| error.into_error(None);
         let within = self.0.settings().connect_timeout;
-        let links = self.0.links_to_all(within).await.map_err(to_error)?;
-        self.0.check(&links).await.map_err(to_error)
+        let reached = self.0.links_to_reachable(within).await;
+        let (links, away) = reached.map_err(to_error)?;
+        self.0.check(&links, away).await.map_err(to_error)
     }
 
     /// What this process holds and waits for through this pool, at this moment.

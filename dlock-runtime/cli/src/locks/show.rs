@@ -4,6 +4,7 @@ use dlock_runtime::{Eviction, Fingerprint, Key, LockReport};
 use serde_json::json;
 
 use super::describe;
+use super::list::UNSEEN;
 use crate::args::{EvictArgs, ShowArgs};
 use crate::output::{self, Notices};
 use crate::server;
@@ -19,21 +20,26 @@ pub(crate) async fn show(
     let pool = server::connect(url).await?;
     let key = args.key.as_str();
     args.verbatim.check(key, pool.namespace())?;
-    let lock = pool.admin().show(Key::verbatim(key)).await?;
+    let admin = pool.admin();
+    let lock = admin.show(Key::verbatim(key)).await?;
+    let has_queue = admin.sees_waiters();
     let text = match (&lock, notices.json) {
-        (Some(lock), true) => format!("{}\n", describe::json(lock)),
-        (Some(lock), false) => text(lock),
-        (None, true) => format!("{}\n", describe::json_of_free(key)),
-        (None, false) => format!(
-            "{} is free, and nobody waits for it{}\n",
-            visible(key),
-            server::place(&pool)
-        ),
+        (Some(lock), true) => format!("{}\n", describe::json(lock, has_queue)),
+        (Some(lock), false) => text(lock, has_queue),
+        (None, true) => format!("{}\n", describe::json_of_free(key, has_queue)),
+        (None, false) => {
+            let (key, place) = (visible(key), server::place(&pool));
+            if has_queue {
+                format!("{key} is free, and nobody waits for it{place}\n")
+            } else {
+                format!("{key} is free{place}; {UNSEEN}\n")
+            }
+        }
     };
     output::print(&text).map(|()| 0)
 }
 
-fn text(lock: &LockReport) -> String {
+fn text(lock: &LockReport, has_queue: bool) -> String {
     let kind = match lock.kind() {
         Some(kind) => visible(&kind.to_string()),
         None => "nobody holds it".to_owned(),
@@ -60,6 +66,9 @@ fn text(lock: &LockReport) -> String {
     if !waiters.is_empty() {
         let header = ["WAITS", "AS", "WHO", "SINCE"];
         parts.push(table::render(header, &waiters));
+    }
+    if !has_queue {
+        parts.push(format!("{UNSEEN}\n"));
     }
     if !lock.is_whole() {
         let (holders, waiters) = (lock.holder_count(), lock.waiter_count());
