@@ -229,6 +229,35 @@ fn the_rest_of_a_cluster_is_shown_with_a_row_for_what_is_missing() {
 }
 
 #[test]
+fn what_min_hold_keeps_is_marked_and_what_runs_is_named() {
+    let lab = Lab::start();
+    std::fs::write(lab.path("report.sh"), "exit 0").unwrap();
+    let run = |key: &str, command: &[&str]| {
+        let args = [&["run", "--key", key, "--min-hold", "5m", "--"], command].concat();
+        assert!(lab.output(&args).status.success(), "{command:?}");
+    };
+    run("a", &["sh", "report.sh", "--password", "secret"]);
+    run("b", &["sh", "-c", "exit 0 # secret"]);
+    run("c", &["/bin/true", "secret"]);
+    let list = text(&lab.output(&["ls"]).stdout);
+    for (key, runs) in [("a", "sh report.sh"), ("b", "sh"), ("c", "true")] {
+        let line = list.lines().find(|line| line.starts_with(key)).unwrap();
+        assert!(line.contains(&format!(" dlock run {runs}  ")), "{list}");
+        assert!(line.contains(" (min_hold)  "), "{list}");
+    }
+    assert!(!list.contains("secret"), "{list}");
+    let _held = held(&lab, "d", &[], "sleep 1000");
+    let shown = text(&lab.output(&["ls", "d"]).stdout);
+    assert!(!shown.contains("min_hold"), "{shown}");
+    let busy = lab.output(&["run", "--key", "d", "--skip", "--", "true"]);
+    let said = text(&busy.stderr);
+    assert!(
+        said.contains("d is busy: held by dlock run sh of process"),
+        "{said}"
+    );
+}
+
+#[test]
 fn check_has_status_1_if_something_harms() {
     let lab = Lab::start();
     let output = lab.output(&["check"]);

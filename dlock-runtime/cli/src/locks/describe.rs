@@ -34,7 +34,8 @@ pub(super) fn row(lock: &LockReport, has_queue: bool) -> [String; 7] {
         about_or_dash(first.and_then(HolderReport::age)),
         match lock.remaining() {
             None if first.is_some() => NO_END.to_owned(),
-            left => about_or_dash(left),
+            Some(left) => lease(left, first.is_some_and(HolderReport::is_kept)),
+            None => about_or_dash(None),
         },
         if has_queue {
             lock.waiter_count().to_string()
@@ -52,6 +53,15 @@ pub(super) fn missing_row(why: &str) -> [String; 7] {
     row
 }
 
+/// What is left, marked if the holder is done.
+fn lease(left: Duration, is_kept: bool) -> String {
+    if is_kept {
+        format!("{} (min_hold)", about(left))
+    } else {
+        about(left)
+    }
+}
+
 /// Host, process and function.
 pub(super) fn who(holder: &Holder) -> String {
     match holder {
@@ -63,8 +73,7 @@ pub(super) fn who(holder: &Holder) -> String {
 /// A row of the table of holders.
 pub(super) fn holder_row(holder: &HolderReport) -> [String; 5] {
     let lease = match holder.remaining() {
-        Some(left) if holder.is_kept() => format!("{} (min_hold)", about(left)),
-        Some(left) => about(left),
+        Some(left) => lease(left, holder.is_kept()),
         None => NO_END.to_owned(),
     };
     [

@@ -153,7 +153,7 @@ fn lines(rows: impl Iterator<Item = [String; 7]>, width: u16) -> String {
         72.. => &[0, 1, 2, 3, 4, 5, 6],
         60.. => &[0, 2, 3, 4, 5, 6],
         46.. => &[0, 2, 5, 6],
-        30.. => &[0, 5, 6],
+        30.. => &[0, 2, 5],
         _ => &[0, 5],
     };
     let header: Vec<&str> = pick(&describe::HEADER, shown);

@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,7 +125,7 @@ impl Run {
     async fn under_lock(&mut self, pool: &LockPool) -> Result<u8, Failure> {
         let mut request = pool
             .lock(Key::verbatim(self.args.key.as_str()))
-            .function("dlock run")
+            .function(String::leak(named(&self.args.command)))
             .renew();
         request = request.ttl(self.ttl).release(Release::Strict);
         if let Some(min_hold) = self.args.min_hold {
@@ -333,6 +333,18 @@ impl Watched {
             tell(&self.socket, Frame::Signal(signal.as_raw()));
         }
     }
+}
+
+/// What others see of the command: its program and, if that is given a file, such as a script, the
+/// file. Other arguments may be secrets.
+fn named(command: &[OsString]) -> String {
+    let name = |path: &OsString| {
+        let name = Path::new(path).file_name().unwrap_or(path);
+        format!(" {}", name.to_string_lossy())
+    };
+    let script = command.get(1).filter(|it| Path::new(it).is_file());
+    let shown = command.first().into_iter().chain(script);
+    shown.fold("dlock run".to_owned(), |all, path| all + &name(path))
 }
 
 /// The end of the lease by [`clock`]. The clock is read first, so it is never too late.
