@@ -215,9 +215,9 @@ async fn what_is_lost_and_what_is_unclear() {
     let events = || heard().concat();
     until("all of it is traced", LONG, async || {
         let heard = events();
-        heard.contains("lock:lapsed")
-            && heard.contains("lock:deleted")
-            && heard.contains("lock:unclear")
+        heard.contains("key=lapsed namespace=lock: ")
+            && heard.contains("key=deleted namespace=lock: ")
+            && heard.contains("key=unclear namespace=lock: ")
     })
     .await;
     none_is_shown(&seen).await;
@@ -233,7 +233,7 @@ async fn a_panic_that_shows_what_it_has() {
         .run(async |lock| panic!("a panic with {lock:?} of {pool:?}"));
     let outcome = std::panic::AssertUnwindSafe(body).catch_unwind().await;
     let said = outcome.unwrap_err().downcast::<String>().unwrap();
-    assert!(said.contains("lock:k"), "{said}");
+    assert!(said.contains("\"k\" in \"lock:\""), "{said}");
     let mut seen = Seen::default();
     seen.debug(&said);
     assert!(

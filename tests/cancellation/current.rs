@@ -26,15 +26,15 @@ async fn outer() -> Result<LockHandle, LockError> {
         held.is_held() && held.remaining() > Duration::from_secs(20),
         "{held:?}"
     );
-    assert_eq!(inner().await?.as_deref(), Some("lock:inner"));
-    assert_eq!(key().as_deref(), Some("lock:outer"), "put back");
+    assert_eq!(inner().await?.as_deref(), Some("inner"));
+    assert_eq!(key().as_deref(), Some("outer"), "put back");
     let (siblings, between) = tokio::join!(inner(), async {
         yield_now().await;
         key()
     });
     assert_eq!(
         (siblings?.as_deref(), between.as_deref()),
-        (Some("lock:inner"), Some("lock:outer"))
+        (Some("inner"), Some("outer"))
     );
     let spawned = tokio::spawn(async { current().is_none() });
     assert!(spawned.await.unwrap(), "a spawned task is not the body");

@@ -165,7 +165,7 @@ async fn a_slot_that_nobody_serves_is_named() {
     assert_eq!(*cause, UnavailableCause::NotServed);
     let said = error.to_string();
     assert!(
-        said.starts_with("the cluster does not serve this now (lock:k): "),
+        said.starts_with("the cluster does not serve this now (k): "),
         "{said}"
     );
     let pool = pool(&cluster).await; // the others are served

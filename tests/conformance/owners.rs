@@ -102,7 +102,7 @@ async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
     for error in [inner.await, outer.await] {
         let said = format!("{:?}", error.unwrap().unwrap_err());
         assert!(
-            said.starts_with("Refused: the server refused (lock:k)"),
+            said.starts_with("Refused: the server refused (k, stored as lock:k)"),
             "{said}"
         );
         assert!(said.ends_with("say the same `owner` at both"), "{said}");

@@ -136,7 +136,7 @@ async fn current_is_the_innermost_lock(pool: LockPool) {
     });
     assert_eq!(
         ran.await.unwrap(),
-        (Some("lock:a".to_owned()), Some("lock:b".to_owned()))
+        (Some("a".to_owned()), Some("b".to_owned()))
     );
     assert_eq!(name(current()), None);
 }

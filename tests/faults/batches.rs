@@ -79,7 +79,7 @@ async fn check_keys(lab: &Lab, poison: &[(&str, LockGuard); 3]) {
 
 /// The poisoned key was renewed in one command with others.
 fn assert_went_together(lines: &[String], poisoned: &LockGuard) {
-    let (renew, key) = (sha("renew"), format!("\"{}\"", poisoned.key()));
+    let (renew, key) = (sha("renew"), format!("\"{}\"", poisoned.key().as_str()));
     let batch = lines
         .iter()
         .find(|line| line.contains(&renew) && line.contains(&key));

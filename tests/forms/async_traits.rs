@@ -80,7 +80,7 @@ where
     where
         V: Send + Clone + 's,
     {
-        assert_eq!(lock.key().to_string(), format!("lock:{}", held()));
+        assert_eq!(lock.key().to_string(), held());
         Ok((values.to_vec(), key.to_string()))
     }
 }

@@ -136,7 +136,7 @@ async fn configured_in_and_out() {
         assert_eq!(configured_lock().await, "cfg_attr");
         assert!(configured_away().await);
         let (outer, inner) = configured_and_stacked(1).await.unwrap();
-        assert_eq!((outer.as_str(), inner.as_str()), ("lock:outer", "inner"));
+        assert_eq!((outer.as_str(), inner.as_str()), ("outer", "inner"));
         assert_eq!(Shop.method().await.unwrap(), "method");
     })
     .await;

@@ -118,7 +118,7 @@ async fn items_names_and_tails_are_kept() {
         assert_eq!(items().await.unwrap(), 2);
         assert_eq!(inner_attribute().await.unwrap(), 1_000_000);
         assert_eq!(hygiene(1, 2, 3, 4).await.unwrap(), 21);
-        assert_eq!(raw_names(1).await.unwrap(), "lock:raw:11");
+        assert_eq!(raw_names(1).await.unwrap(), "raw:11");
         nothing().await;
         let mut log = Vec::new();
         unit(&mut log).await;

@@ -116,9 +116,14 @@ async fn a_busy_lock_is_reported_each_way_and_no_body_runs() {
             );
             assert!(alias().await.unwrap_err().is_busy());
             assert_eq!(map_err().await, Err(409));
-            assert!(map_err_by_name().await.unwrap_err().contains("lock:busy"));
+            assert!(
+                map_err_by_name()
+                    .await
+                    .unwrap_err()
+                    .contains("busy is busy")
+            );
             assert!(map_err_coerces(1).await.unwrap_err().is::<LockError>());
-            assert!(on_error().await.contains("lock:busy"));
+            assert!(on_error().await.contains("busy is busy"));
             on_error_by_name().await;
             assert_eq!(on_error_option().await, None);
         })

@@ -227,13 +227,13 @@ async fn a_busy_lock_is_each_handlers_response() {
     }
     let order = r#"{"user":7,"item":"x"}"#;
     let response = http::post(address, "/debug/above", order).await;
-    http::check(&response, 409, "lock:order:7:x");
+    http::check(&response, 409, "order:7:x");
     let response = http::get(address, "/debug/below?page=3").await;
-    http::check(&response, 409, "lock:page:3:eu");
+    http::check(&response, 409, "page:3:eu");
     let response = http::post(address, "/unpacked/7", "").await;
-    http::check(&response, 409, "lock:POST 7 eu");
+    http::check(&response, 409, "POST 7 eu");
     let response = http::post(address, "/request/7", "").await;
-    http::check(&response, 409, "lock:request:7");
+    http::check(&response, 409, "request:7");
     let response = http::get(address, "/bare").await;
     assert!(response.starts_with("HTTP/1.1 409 "), "{response}");
     http::check(&http::get(address, "/skipped").await, 200, "");

@@ -25,7 +25,7 @@ async fn arguments(
 ) -> Result<(u8, String), LockError> {
     let sum = key + body + value + error + pool + held_ + lock + __spec;
     let (key, body, value, held) = (1, 2, 3, held());
-    assert_eq!(guard.key().to_string(), format!("lock:{held}"));
+    assert_eq!(guard.key().to_string(), held);
     Ok((sum + key + body + value, held))
 }
 

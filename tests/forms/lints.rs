@@ -160,7 +160,7 @@ mod forbidden {
 async fn every_expansion_is_quiet() {
     let pool = memory().await;
     let outcome = all(1, "n", (2, vec![]), &pool).await;
-    assert_eq!(outcome.unwrap().unwrap(), "lock:all:1:n:2 1");
+    assert_eq!(outcome.unwrap().unwrap(), "all:1:n:2 1");
     let shop = Shop::new(1, pool.clone()).await.unwrap();
     assert_eq!(shop.method(1).await.unwrap().1, "method:1");
     assert_eq!(shop.dynamic(1).await.unwrap(), "dynamic:1");

@@ -57,7 +57,7 @@ impl<T: Into<u64> + Copy + Sync + Display> Repository<str> for T {
 
     #[distributed_lock(key = "find:<self>:<key>", guard = lock)]
     async fn find(&self, key: &str) -> Result<Option<u8>, Failed> {
-        assert_eq!(lock.key().to_string(), format!("lock:find:{self}:{key}"));
+        assert_eq!(lock.key().to_string(), format!("find:{self}:{key}"));
         Ok((*self)
             .into()
             .checked_sub(key.len() as u64)

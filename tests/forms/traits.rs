@@ -104,7 +104,7 @@ impl Shop {
 async fn async_trait() {
     let mut shop: Box<dyn Dynamic> = Box::new(shop().await);
     let got = shop.get((1, 2), "ann", 3).await.unwrap();
-    assert_eq!(got.to_string(), "ann6 lock:get:eu:1:ann:3");
+    assert_eq!(got.to_string(), "ann6 get:eu:1:ann:3");
     assert_eq!(on_memory(shop.provided(4)).await.unwrap(), "provided:eu:4");
     let mut log = Vec::new();
     shop.unit(&mut log).await;

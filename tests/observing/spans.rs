@@ -41,6 +41,8 @@ async fn a_loss_is_told_inside_the_callers_span_with_its_function() {
         lost.text.contains("function=tests/observing/spans.rs:"),
         "{lost:?}"
     );
+    let named = ["key=\"lost-at-info\"", "namespace=\"lock:\""];
+    assert!(named.iter().all(|it| lost.text.contains(it)), "{lost:?}");
     assert_eq!(lost.spans, ["request id=7"]);
 }
 
@@ -138,7 +140,7 @@ async fn a_body_runs_inside_its_hold() {
     for field in [
         "dlock.hold ",
         " class=\"body-in-its-hold:<id>\"",
-        " key=\"lock:body-in-its-hold:7\"",
+        " key=\"body-in-its-hold:7\"",
         " kind=\"exclusive\"",
         " function=observing::spans::annotated",
         " fence=",

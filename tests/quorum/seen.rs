@@ -124,7 +124,7 @@ async fn new_nodes_are_told_at_the_start() {
     );
     let (headline, text) = (error.to_string(), format!("{error:?}"));
     assert!(
-        headline.starts_with("too few nodes vote (lock:item): wait for those"),
+        headline.starts_with("too few nodes vote (item): wait for those"),
         "{headline}"
     );
     assert!(!text.contains("can't be reached"), "{text}");
@@ -161,9 +161,7 @@ async fn a_quorum_that_is_away_is_named() {
             .unwrap_err();
         let text = format!("{error:?}");
         assert!(
-            error
-                .to_string()
-                .starts_with("too few nodes vote (lock:item): "),
+            error.to_string().starts_with("too few nodes vote (item): "),
             "{text}"
         );
         [0, 1]

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 async fn add_one_locked(counter: &mut Counter) -> Result<Interval, LockError> {
     let mut interval = counter.add_one().await;
     interval.fence = lock.fence().get();
-    interval.key = lock.key().to_string();
+    lock.key().as_str().clone_into(&mut interval.key);
     Ok(interval)
 }
 

@@ -128,7 +128,10 @@ impl Task {
         };
         let pause = self.pause();
         let body = async |lock: &LockGuard| {
-            let names: Vec<_> = lock.parts().map(|part| part.key().to_string()).collect();
+            let names: Vec<_> = lock
+                .parts()
+                .map(|part| part.key().as_str().to_owned())
+                .collect();
             let parts: Vec<_> = names.iter().map(String::as_str).zip(lock.parts()).collect();
             holds(&parts, pause, &self.who).await;
         };

@@ -49,7 +49,7 @@ async fn turn(lock: &LockGuard, task: u64, pause: Duration) {
     println!("holds {} {start_ns}", lock.fence());
     tokio::time::sleep(pause).await;
     let interval = Interval {
-        key: lock.key().to_string(),
+        key: lock.key().as_str().to_owned(),
         fence: lock.fence().get(),
         start_ns,
         end_ns: now_ns(),

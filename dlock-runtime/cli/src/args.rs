@@ -7,7 +7,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use dlock_grammar::bounds::TTL_MAX;
 use dlock_grammar::duration::format;
@@ -16,7 +16,7 @@ use dlock_runtime::Wait;
 use crate::run::watcher::Task;
 use crate::status::{self, Failure};
 use crate::table::visible;
-use crate::values::{count, duration, key, pattern, wait, written_key};
+use crate::values::{Verbatim, count, duration, key, pattern, wait};
 
 /// Runs programs under distributed locks on Redis, and shows who holds and waits for them.
 #[derive(Debug, Parser)]
@@ -24,7 +24,7 @@ use crate::values::{count, duration, key, pattern, wait, written_key};
     name = "dlock",
     bin_name = "dlock",
     version,
-    after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 1 `check` found harm or `evict` changed nothing, 64 wrong usage or settings,\n69 no server or it refuses, 70 a process or file could not be had, 74 the output can't be written,\n75 busy. `dlock run --help` says what `run` ends with."
+    after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 1 `check` found harm or `evict` changed nothing, 2 a master of a cluster is missing, 64 wrong usage or settings,\n69 no server or it refuses, 70 a process or file could not be had, 74 the output can't be written,\n75 busy. `dlock run --help` says what `run` ends with."
 )]
 pub(crate) struct Cli {
     /// The server, in place of `DLOCK_URL`. Others can read a password in it with `ps`: prefer the variable
@@ -46,11 +46,7 @@ pub(crate) enum Command {
     /// List the locks that are held
     Ls(ListArgs),
     /// Show one lock: its holders, and who waits in which order
-    Show {
-        /// The lock
-        #[arg(value_parser = key)]
-        key: String,
-    },
+    Show(ShowArgs),
     /// Release a lock in its holder's stead; the holder is not stopped
     Evict(EvictArgs),
     /// Watch who holds and waits, most waiters first
@@ -72,11 +68,13 @@ pub(crate) enum Command {
 )]
 pub(crate) struct RunArgs {
     /// The lock
-    #[arg(long, value_parser = written_key)]
+    #[arg(long, value_parser = key)]
     pub(crate) key: String,
-    /// The lease, renewed every third of it: how long others wait if this machine dies
-    #[arg(long, default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
-    pub(crate) ttl: Duration,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
+    /// The lease, renewed every third of it: how long others wait if this machine dies [default: `DLOCK_DEFAULT_TTL`, or 30s]
+    #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
+    pub(crate) ttl: Option<Duration>,
     /// How long to wait while others hold the lock: a duration or `forever` [default: `DLOCK_DEFAULT_WAIT`, or 3s]
     #[arg(long, value_parser = wait, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) wait: Option<Wait>,
@@ -103,8 +101,10 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The lock
-    #[arg(value_parser = written_key)]
+    #[arg(value_parser = key)]
     pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// End with status 75 if it is still held then [default: wait for ever]
     #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
@@ -115,9 +115,20 @@ pub(crate) struct ListArgs {
     /// Which keys: `*` is any text, `?` one character, `[a-c]` one of these
     #[arg(default_value = "*", value_parser = pattern)]
     pub(crate) pattern: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// The most locks [default: 1000, or all with --json]
     #[arg(long, value_parser = count, value_name = "NUMBER", allow_negative_numbers = true)]
     pub(crate) limit: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The lock
+    #[arg(value_parser = key)]
+    pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +136,8 @@ pub(crate) struct EvictArgs {
     /// The lock
     #[arg(value_parser = key)]
     pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// The holder's fingerprint, as `dlock show` prints it
     #[arg(long, value_name = "FINGERPRINT")]
     pub(crate) holder: String,
@@ -135,6 +148,8 @@ pub(crate) struct TopArgs {
     /// Which keys, as for `ls`
     #[arg(default_value = "*", value_parser = pattern)]
     pub(crate) pattern: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
     /// The time between two looks
     #[arg(long, default_value = "1s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) every: Duration,
@@ -159,19 +174,23 @@ pub(crate) struct BenchArgs {
 }
 
 impl RunArgs {
-    /// The times for the watcher, if the ttl has room for them.
-    pub(crate) fn task(&self) -> Result<Task, Failure> {
+    /// The times for the watcher, if the ttl has room for them: the argument's, or the settings'.
+    pub(crate) fn task(&self, ttl: Duration) -> Result<Task, Failure> {
         const LEAST: Duration = Duration::from_secs(1);
         const GRACE: Duration = Duration::from_secs(5);
         /// Between SIGKILL and the end of the lease, for a machine that is slow: a tenth of the
         /// ttl, at most this.
         const MARGIN: Duration = Duration::from_secs(1);
-        if self.ttl < LEAST {
-            return Err(Failure::usage(
-                "`--ttl` must be at least 1s: a process can't be ended reliably in less",
-            ));
+        if ttl < LEAST {
+            let instead = match self.ttl {
+                Some(_) => "",
+                None => ", so give it, or a longer DLOCK_DEFAULT_TTL",
+            };
+            return Err(Failure::usage(format!(
+                "`--ttl` must be at least 1s: a process can't be ended reliably in less{instead}"
+            )));
         }
-        if self.ttl > TTL_MAX {
+        if ttl > TTL_MAX {
             return Err(Failure::usage(
                 "`--ttl` can be 24h at most; the lease is renewed while the command runs, so a short one is enough",
             ));
@@ -181,9 +200,9 @@ impl RunArgs {
                 "`--min-hold` can be 24h at most: give less, or put the date into the key",
             ));
         }
-        let margin = (self.ttl / 10).min(MARGIN);
-        let grace = self.grace.unwrap_or_else(|| GRACE.min(self.ttl / 4));
-        let most = (self.ttl / 2).saturating_sub(margin);
+        let margin = (ttl / 10).min(MARGIN);
+        let grace = self.grace.unwrap_or_else(|| GRACE.min(ttl / 4));
+        let most = (ttl / 2).saturating_sub(margin);
         if grace > most {
             let enough = (grace * 5 / 2).min((grace + MARGIN) * 2); // as the margin is computed
             let enough = Duration::from_millis(
@@ -239,19 +258,38 @@ pub(crate) fn on_one_line(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// What to write if the command of `run` came without a `--` in front; `None` for another error.
-pub(crate) fn without_dashes(
-    error: &clap::Error,
-    mut words: impl Iterator<Item = OsString>,
-) -> Option<String> {
-    let Some(ContextValue::String(first)) = error.get(ContextKind::InvalidArg) else {
+/// What to write for a word that belongs nowhere, where clap would name it and nothing else: an option
+/// that is required is missing, or the `--` in front of the command. `None` for another error.
+pub(crate) fn advice(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(stray)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let is_word = error.kind() == ErrorKind::UnknownArgument && !first.starts_with('-');
-    if !is_word || !words.any(|word| word == "run") {
+    if error.kind() != ErrorKind::UnknownArgument || stray.starts_with('-') {
         return None;
     }
-    Some(format!(
-        "the command goes behind a `--`, so that its options are not taken for dlock's: `dlock run --key … -- {first} …`"
-    ))
+    let dashes = words.iter().position(|word| word == "--");
+    let given = words.get(..dashes.unwrap_or(words.len()))?;
+    let cli = Cli::command();
+    let subcommand = given.iter().find_map(|word| cli.find_subcommand(word))?;
+    let is_given = |option: &str| {
+        let mut words = given.iter().map(|word| word.to_string_lossy());
+        words.any(|word| word.split('=').next() == Some(option))
+    };
+    let options = subcommand.get_opts().filter(|it| it.is_required_set());
+    let mut options = options.filter_map(|it| it.get_long().map(|long| format!("--{long}")));
+    let missing = options.find(|option| !is_given(option));
+    let takes_command = subcommand.get_positionals().any(Arg::is_last_set);
+    let missing_first = match &missing {
+        Some(option) => format!("`{option}` is missing, and "),
+        None => String::new(),
+    };
+    match missing {
+        _ if takes_command && dashes.is_none() => Some(format!(
+            "{missing_first}the command goes behind a `--`, so that its options are not taken for dlock's: `dlock run --key … -- {stray} …`"
+        )),
+        Some(option) => Some(format!(
+            "{missing_first}`{stray}` belongs to no option: did you mean `{option} {stray}`?"
+        )),
+        None => None,
+    }
 }

@@ -18,8 +18,8 @@ use crate::{server, table};
 
 /// The pools that compete for one lock, as processes would.
 const POOLS: usize = 4;
-/// Of a lock: longer than any pause that is worth measuring.
-const TTL: Duration = Duration::from_secs(10);
+/// For one lock: longer than any pause that is worth measuring.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a `PING` is measured.
 const PINGS: usize = 100;
 
@@ -35,7 +35,7 @@ pub(crate) async fn bench(
         ));
     }
     let config = server::config(url)?
-        .command_timeout(TTL / 2) // a slow answer is a result, not a failure
+        .command_timeout(PATIENCE / 2) // a slow answer is a result, not a failure
         .local_handoff(0, Duration::ZERO);
     let mut bench = Bench {
         pools: Vec::new(),
@@ -160,8 +160,8 @@ async fn cycles(pool: LockPool, key: String, until: Instant) -> Result<Vec<Durat
     let mut cycles = Vec::new();
     while Instant::now() < until {
         let began = Instant::now();
-        let request = pool.lock(key.as_str()).function("dlock bench").ttl(TTL);
-        request.wait(TTL).acquire().await?.release().await?;
+        let request = pool.lock(key.as_str()).function("dlock bench");
+        request.wait(PATIENCE).acquire().await?.release().await?;
         cycles.push(began.elapsed());
     }
     Ok(cycles)

@@ -1,21 +1,32 @@
 //! `dlock check`: what the server's settings and the user's rights risk.
 
-use dlock_runtime::Finding;
+use dlock_runtime::{Concern, Finding};
 use serde_json::json;
 
 use crate::output::{self, Notices};
 use crate::status::{self, Failure};
 use crate::{server, table};
 
-/// Prints the findings. Harmful ones make the status 1.
+/// Prints the findings. Harmful ones make the status 1, those that are only what could not be looked
+/// at 2.
 pub(crate) async fn check(url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
     let mut findings = pool.check().await?;
     findings.sort_by_key(|finding| !finding.is_harmful());
     let is_harmful = findings.iter().any(Finding::is_harmful);
+    let is_missing = |it: &Finding| it.concern() == Concern::Unreachable;
+    let complete = !findings.iter().any(is_missing);
+    let status = match findings.iter().any(|it| it.is_harmful() && !is_missing(it)) {
+        true => status::NO,
+        false if complete => 0,
+        false => status::PARTIAL,
+    };
     let text = if notices.json {
         let findings: Vec<_> = findings.iter().map(in_json).collect();
-        format!("{}\n", json!({"harmful": is_harmful, "findings": findings}))
+        format!(
+            "{}\n",
+            json!({"harmful": is_harmful, "complete": complete, "findings": findings})
+        )
     } else if findings.is_empty() {
         "no findings: everything was looked at\n".to_owned()
     } else {
@@ -28,7 +39,7 @@ pub(crate) async fn check(url: Option<&str>, notices: Notices) -> Result<u8, Fai
         }
     };
     output::print(&text)?;
-    Ok(if is_harmful { status::NO } else { 0 })
+    Ok(status)
 }
 
 fn row(finding: &Finding) -> [String; 4] {

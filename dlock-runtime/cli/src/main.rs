@@ -60,7 +60,8 @@ fn parse() -> Result<Option<Cli>, Failure> {
     };
     let text = error.render();
     if error.use_stderr() {
-        if let Some(what) = args::without_dashes(&error, arguments()) {
+        let words: Vec<_> = std::env::args_os().skip(1).collect();
+        if let Some(what) = args::advice(&error, &words) {
             return Err(Failure::usage(what));
         }
         let text = text.to_string();
@@ -106,7 +107,7 @@ async fn dispatch(cli: Cli, notices: Notices) -> Result<u8, Failure> {
         Command::Run(args) => run::run(args, url, notices).await,
         Command::Wait(args) => waiting::wait(args, url, notices).await,
         Command::Ls(args) => locks::list(args, url, notices).await,
-        Command::Show { key } => locks::show(&key, url, notices).await,
+        Command::Show(args) => locks::show(args, url, notices).await,
         Command::Evict(args) => locks::evict(args, url, notices).await,
         Command::Top(args) => locks::top(args, url, notices).await,
         Command::Check => check::check(url, notices).await,

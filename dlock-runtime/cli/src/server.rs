@@ -27,6 +27,14 @@ pub(crate) fn config(url: Option<&str>) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// Where a lock was looked for, to end a sentence that finds none: perhaps it has another namespace.
+pub(crate) fn place(pool: &LockPool) -> String {
+    match pool.namespace() {
+        "" => String::new(),
+        namespace => format!(" in the namespace {namespace:?}"),
+    }
+}
+
 /// A pool for that server.
 pub(crate) async fn connect(url: Option<&str>) -> Result<LockPool, Failure> {
     Ok(LockPool::connect(config(url)?).await?)

@@ -9,6 +9,8 @@ use dlock_runtime::{LockError, UnavailableCause};
 
 /// A check or an eviction says no.
 pub(crate) const NO: u8 = 1;
+/// A part of the locks could not be looked at, and the rest is printed.
+pub(crate) const PARTIAL: u8 = 2;
 /// Arguments or settings that can't work (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
 /// The server can't be reached, or refuses (`EX_UNAVAILABLE`).

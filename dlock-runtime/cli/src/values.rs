@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use dlock_grammar::key;
 use dlock_runtime::Wait;
 
-use crate::table::visible;
+use crate::status::Failure;
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     dlock_grammar::duration::parse(text).map_err(|error| error.to_string())
@@ -22,21 +23,51 @@ pub(crate) fn wait(text: &str) -> Result<Wait, String> {
     }
 }
 
-/// Any key, also one that looks like a template: what exists may have been named so.
+/// Any key; [`Verbatim`] refuses what was probably meant otherwise.
 pub(crate) fn key(text: &str) -> Result<String, String> {
     key::check(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
 }
 
-/// A key that a person writes for a lock to come, so a placeholder in it is one that was forgotten.
-pub(crate) fn written_key(text: &str) -> Result<String, String> {
-    if let Some(name) = key::placeholder(text) {
-        let name = visible(name);
-        return Err(format!(
-            "<{name}> looks like a placeholder, and would be one lock for all values: write the value itself, such as \"item:7\""
-        ));
+/// Whether a key or a pattern counts as it is written.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Verbatim {
+    /// Take the key as it is, even if it begins with the namespace or looks like a template
+    #[arg(long)]
+    verbatim: bool,
+}
+
+impl Verbatim {
+    /// Refuses a key or pattern that begins with the namespace, as on the server: with another
+    /// namespace in front it would be another lock.
+    pub(crate) fn check(self, text: &str, namespace: &str) -> Result<(), Failure> {
+        let Some(rest) = text.strip_prefix(namespace) else {
+            return Ok(());
+        };
+        if self.verbatim || namespace.is_empty() {
+            return Ok(());
+        }
+        let instead = if rest.is_empty() {
+            String::new()
+        } else {
+            format!("write {rest:?}, or ")
+        };
+        Err(Failure::usage(format!(
+            "{text:?} begins with the namespace {namespace:?}, which stands in front of every key and is left out here: {instead}add `--verbatim` if it is part of the key itself"
+        )))
     }
-    key(text)
+
+    /// The same for a key that a person writes for a lock to come, so a placeholder in it is one
+    /// that was forgotten.
+    pub(crate) fn check_new(self, key: &str, namespace: &str) -> Result<(), Failure> {
+        self.check(key, namespace)?;
+        match key::placeholder(key).filter(|_| !self.verbatim) {
+            None => Ok(()),
+            Some(name) => Err(Failure::usage(format!(
+                "<{name}> looks like a placeholder, and would be one lock for all values: write the value itself, such as \"item:7\", or add `--verbatim` if it is what you mean"
+            ))),
+        }
+    }
 }
 
 /// A pattern as the library reads it, without what it would let match nothing.
@@ -86,7 +117,7 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, key, pattern, written_key};
+    use super::{Verbatim, count, key, pattern};
 
     #[test]
     fn a_pattern_that_can_match_nothing_is_refused() {
@@ -109,16 +140,38 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_is_no_key_to_be() {
-        assert!(key("item:<id>").is_ok());
-        for text in ["item:<id>", "<user id>", "a<b>c"] {
-            let said = written_key(text).unwrap_err();
-            assert!(said.contains("write the value itself"), "{said}");
+    fn a_key_that_was_probably_meant_otherwise_is_refused_unless_verbatim() {
+        let said = |verbatim, text, namespace| {
+            let checked = Verbatim { verbatim }.check_new(text, namespace);
+            checked.map_err(|failure| failure.message.unwrap_or_default())
+        };
+        for (text, namespace, instead) in [
+            ("item:<id>", "lock:", "write the value itself"),
+            ("<user id>", "lock:", "write the value itself"),
+            ("a<b>c", "lock:", "write the value itself"),
+            ("lock:item:7", "lock:", "write \"item:7\""),
+            ("lock:", "lock:", "left out here: add `--verbatim`"),
+            ("lock:lock:7", "lock:", "write \"lock:7\""),
+            ("eu/x", "eu/", "write \"x\""),
+        ] {
+            let refused = said(false, text, namespace).unwrap_err();
+            assert!(refused.contains(instead), "{refused}");
+            assert_eq!(said(true, text, namespace), Ok(()));
         }
-        for text in ["item:7", "a<7>", "a<", "b>a", "1<x"] {
-            assert_eq!(written_key(text).as_deref(), Ok(text));
+        for (text, namespace) in [
+            ("item:7", "lock:"),
+            ("lock", "lock:"),
+            ("Lock:7", "lock:"),
+            ("lock:7", ""),
+            ("lock:7", "eu:lock:"),
+            ("a<7>", ""),
+            ("a<", ""),
+            ("b>a", ""),
+            ("1<x", ""),
+        ] {
+            assert_eq!(said(false, text, namespace), Ok(()), "{text}");
         }
-        assert!(written_key("").unwrap_err().contains("the key is empty"));
+        assert!(key("").unwrap_err().contains("the key is empty"));
     }
 
     #[test]

@@ -4,10 +4,10 @@
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 
-use dlock_harness::until_blocking;
+use dlock_harness::{Cluster, RedisServer, until_blocking};
 use serde_json::Value;
 
-use crate::lab::{CAP, Lab, has, text};
+use crate::lab::{CAP, Lab, Running, block, has, text};
 use crate::run::held;
 
 pub(crate) fn json(lab: &Lab, args: &[&str]) -> Value {
@@ -116,6 +116,145 @@ fn top_sorts_by_those_who_wait() {
     let piped = lab.output(&["top"]);
     assert_eq!(piped.status.code(), Some(64));
     assert!(text(&piped.stderr).contains("give `--once` or `--json`"));
+}
+
+/// With several servers nobody queues at any of them: 0 would mean that nobody waits.
+#[test]
+fn who_waits_at_several_servers_is_not_said_to_be_nobody() {
+    let lab = Lab::start();
+    let nodes = [0; 3].map(|_| RedisServer::start());
+    let hosts = nodes.each_ref().map(|it| it.addr().to_string()).join(",");
+    let url = format!("redlock://{hosts}");
+    let dlock = |args: &[&str]| {
+        let mut command = lab.dlock_at(&url, args);
+        command.env("DLOCK_MAX_TTL", "2s"); // which new servers wait before they vote
+        command
+    };
+    let run = |script| {
+        let mut command = dlock(&[
+            "run", "--key", "k", "--wait", "1m", "--", "sh", "-c", script,
+        ]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::of(&mut command)
+    };
+    let _holder = run("echo > held; sleep 1000");
+    lab.written("held");
+    let _waits = run("true");
+    let output = |args: &[&str]| {
+        let output = dlock(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let why = "who waits can't be seen";
+    for args in [&["ls"][..], &["top", "--once"]] {
+        let (table, said) = output(args);
+        let row = table.lines().nth(1).unwrap();
+        assert!(row.starts_with("k ") && row.contains("  ?"), "{table}");
+        assert!(said.contains(why), "{said}");
+    }
+    assert!(output(&["show", "k"]).0.contains(why));
+    let (free, _) = output(&["show", "free"]);
+    assert!(
+        free.contains("free is free") && free.contains(why),
+        "{free}"
+    );
+    for args in [
+        ["show", "k", "--json"],
+        ["show", "free", "--json"],
+        ["ls", "k", "--json"],
+    ] {
+        let lock: Value = serde_json::from_str(&output(&args).0).unwrap();
+        assert!(
+            lock["waiter_count"].is_null() && lock["waiters"].is_null(),
+            "{lock}"
+        );
+    }
+}
+
+#[test]
+fn the_rest_of_a_cluster_is_shown_with_a_row_for_what_is_missing() {
+    let lab = Lab::start();
+    let cluster = block(Cluster::start(3));
+    for (at, node) in cluster.nodes.iter().enumerate() {
+        for n in 0..40 {
+            let key = format!("lock:k{n}");
+            // Each node takes those of its own slots.
+            let set = ["SET", &key, "x", "PX", "60000"];
+            drop(block(node.try_cmd(&set)));
+        }
+        assert!(!block(node.keys()).is_empty(), "node {at} has some");
+    }
+    let url = cluster.url();
+    let output = |args: &[&str], status: i32| {
+        let output = lab.dlock_at(&url, args).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
+        text(&output.stdout)
+    };
+    assert_eq!(output(&["ls"], 0).lines().count(), 41);
+    output(&["check"], 0);
+    let away = cluster.nodes[1].addr().to_string();
+    let left = 40 - block(cluster.nodes[1].keys()).len();
+    cluster.nodes[1].kill9();
+    for args in [&["ls"][..], &["top", "--once"]] {
+        let table = output(args, 2);
+        assert_eq!(table.lines().count(), 1 + left + 1, "{args:?}: {table}");
+        let missing = table.lines().find(|line| line.starts_with("(missing) "));
+        assert!(missing.is_some_and(|line| line.contains(&away)), "{table}");
+    }
+    let lines = output(&["ls", "--json"], 2);
+    assert_eq!(lines.lines().count(), left + 1, "{lines}");
+    let missing: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert!(
+        missing["missing"].as_str().unwrap().contains(&away),
+        "{missing}"
+    );
+    let top: Value = serde_json::from_str(&output(&["top", "--json"], 2)).unwrap();
+    assert_eq!(top["locks"].as_array().unwrap().len(), left);
+    assert_eq!(top["complete"], false);
+    assert!(top["missing"][0].as_str().unwrap().contains(&away), "{top}");
+    let check = output(&["check"], 2);
+    let row = check.lines().find(|line| line.contains("  unreachable  "));
+    assert!(row.is_some_and(|line| line.contains(&away)), "{check}");
+    // If none is left, nothing is.
+    cluster.nodes[0].kill9();
+    cluster.nodes[2].kill9();
+    for args in [
+        &["ls"][..],
+        &["ls", "--json"],
+        &["top", "--once"],
+        &["check"],
+    ] {
+        assert_eq!(output(args, 69), "");
+    }
+}
+
+#[test]
+fn what_min_hold_keeps_is_marked_and_what_runs_is_named() {
+    let lab = Lab::start();
+    std::fs::write(lab.path("report.sh"), "exit 0").unwrap();
+    let run = |key: &str, command: &[&str]| {
+        let args = [&["run", "--key", key, "--min-hold", "5m", "--"], command].concat();
+        assert!(lab.output(&args).status.success(), "{command:?}");
+    };
+    run("a", &["sh", "report.sh", "--password", "secret"]);
+    run("b", &["sh", "-c", "exit 0 # secret"]);
+    run("c", &["/bin/true", "secret"]);
+    let list = text(&lab.output(&["ls"]).stdout);
+    for (key, runs) in [("a", "sh report.sh"), ("b", "sh"), ("c", "true")] {
+        let line = list.lines().find(|line| line.starts_with(key)).unwrap();
+        assert!(line.contains(&format!(" dlock run {runs}  ")), "{list}");
+        assert!(line.contains(" (min_hold)  "), "{list}");
+    }
+    assert!(!list.contains("secret"), "{list}");
+    let _held = held(&lab, "d", &[], "sleep 1000");
+    let shown = text(&lab.output(&["ls", "d"]).stdout);
+    assert!(!shown.contains("min_hold"), "{shown}");
+    let busy = lab.output(&["run", "--key", "d", "--skip", "--", "true"]);
+    let said = text(&busy.stderr);
+    assert!(
+        said.contains("d is busy: held by dlock run sh of process"),
+        "{said}"
+    );
 }
 
 #[test]

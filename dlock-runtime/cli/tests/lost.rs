@@ -46,7 +46,7 @@ fn stopped_it_ends_its_command_before_another_has_the_lock() {
     signal("CONT", first.pid());
     let ended = first.end();
     assert_eq!(ended.status, 76, "{ended:?}");
-    assert!(ended.stderr.contains("lock:job was lost: "), "{ended:?}");
+    assert!(ended.stderr.contains("dlock: job was lost: "), "{ended:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //!
 //! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
 //! commands that look, `terminal` about what needs a terminal, `words` about what is said of mistakes,
-//! and `page` about what the page says; `pictures` draws those of the page, by `drawing`, from a
-//! `scene`.
+//! `settings` about the environment, and `page` about what the page says; `pictures` draws those of
+//! the page, by `drawing`, from a `scene`.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,5 +21,6 @@ mod pictures;
 mod run;
 mod scene;
 mod secret;
+mod settings;
 mod terminal;
 mod words;

@@ -117,7 +117,7 @@ fn a_busy_lock_has_a_status_that_can_be_chosen() {
         assert!(
             ended
                 .stderr
-                .contains("lock:job is busy: held by dlock run of"),
+                .contains("dlock: job is busy: held by dlock run sh of"),
             "{ended:?}"
         );
     }

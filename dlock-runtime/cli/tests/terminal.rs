@@ -184,6 +184,16 @@ fn a_narrow_top_cuts_its_lines() {
         ),
         (
             "40",
+            "HOLDER",
+            ["2 held, 1 waiting; read in", "KEY  ", "item:7  "],
+        ),
+        (
+            "45",
+            "HOLDER",
+            ["2 held, 1 waiting; read in", "KEY  ", "item:7  "],
+        ),
+        (
+            "60",
             "LONGEST",
             ["2 held, 1 waiting; read in", "KEY  ", "item:7  "],
         ),

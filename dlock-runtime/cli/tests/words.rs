@@ -7,7 +7,7 @@ use crate::lab::{Lab, text};
 /// What the library says to programmers, and an operator can't act on.
 const OF_THE_LIBRARY: [&str; 8] = [
     "lock_key!",
-    "verbatim",
+    "Key::verbatim",
     "`renew`",
     "repair_missing_ttl",
     "`wait`",
@@ -61,7 +61,19 @@ fn wrong_arguments_are_explained() {
             "run --key k --ttl 8s --grace 4s -- true",
             "give `--ttl 10s` or more, or `--grace 3s200ms` or less",
         ),
+        ("run --key k ls -l", "dlock: the command goes behind a `--`"),
         ("run --key k ls -l", "`dlock run --key … -- ls …`"),
+        ("run ls -l", "`--key` is missing, and the command goes"),
+        ("run x -- echo", "`--key` is missing, and `x` belongs to no"),
+        ("run x -- echo", "did you mean `--key x`?"),
+        ("run --ttl 5s x -- echo --key k", "did you mean `--key x`?"),
+        ("--json=run x", "unexpected value"),
+        ("run --key=k x -- echo", "unexpected argument 'x'"),
+        ("evict k abc", "did you mean `--holder abc`?"),
+        ("evict k --holder abc x", "unexpected argument 'x'"),
+        ("evict k", "--holder <FINGERPRINT>"),
+        ("run -- echo", "--key <KEY>"),
+        ("show k x", "unexpected argument 'x'"),
         ("run --key k --skip true", "`dlock run --key … -- true …`"),
         ("evict k --holder abc", "16 hexadecimal digits"),
     ] {
@@ -74,6 +86,52 @@ fn wrong_arguments_are_explained() {
     let url = format!("redis+sentinel://{}/locks", lab.server.addr());
     let why = "give the sentinels' own ports";
     check(&lab, &["--url", &url, "ls"], 64, why);
+}
+
+/// What is copied from `redis-cli` would name another lock, free and beside the one that is meant.
+#[test]
+fn a_key_that_begins_with_the_namespace_is_refused() {
+    let lab = Lab::start();
+    lab.cmd(&["SET", "lock:importer", "x", "PX", "60000"]);
+    for line in [
+        "run --key lock:importer --skip -- touch ran",
+        "wait lock:importer",
+        "show lock:importer",
+        "evict lock:importer --holder 0000000000000000",
+        "ls lock:importer",
+        "ls --json lock:imp*",
+        "top --once lock:imp*",
+    ] {
+        let args: Vec<_> = line.split(' ').collect();
+        let output = lab.output(&args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{line}: {said}");
+        assert!(said.contains("write ") && said.contains("imp"), "{said}");
+        assert!(said.contains("add `--verbatim`"), "{line}: {said}");
+    }
+    assert!(!lab.path("ran").exists());
+    for (line, status) in [
+        ("run --key lock:lock:x --skip --verbatim -- true", 0),
+        ("run --key item:<id> --skip --verbatim -- true", 0),
+        ("wait --verbatim lock:importer", 0),
+        ("show --verbatim lock:importer", 0),
+        ("ls --verbatim lock:imp*", 0),
+        ("show importer", 0),
+    ] {
+        let args: Vec<_> = line.split(' ').collect();
+        let output = lab.output(&args);
+        assert_eq!(output.status.code(), Some(status), "{line}: {output:?}");
+    }
+    // Where it is not there, the namespace may be the wrong one.
+    for args in [["show", "other"], ["ls", "other"]] {
+        let mut elsewhere = lab.dlock(&args);
+        let output = elsewhere.env("DLOCK_NAMESPACE", "eu:").output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(said.contains("in the namespace \"eu:\""), "{said}");
+    }
+    let mut elsewhere = lab.dlock(&["show", "lock:importer"]);
+    let output = elsewhere.env("DLOCK_NAMESPACE", "eu:").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]
@@ -95,6 +153,7 @@ fn refusals_are_explained() {
     let lab = Lab::start();
     lab.cmd(&["SET", "lock:endless", "x"]);
     let run = ["run", "--key", "endless", "--skip", "--", "true"];
+    check(&lab, &run, 69, "(endless, stored as lock:endless)");
     check(&lab, &run, 69, "set DLOCK_REPAIR_MISSING_TTL");
     let mut sharded = lab.dlock(&["ls"]);
     let output = sharded.env("DLOCK_COUNTER_PER_SLOT", "true").output();

@@ -74,7 +74,7 @@ pub fn held() -> ScopedGuard {
 /// tell.
 pub fn tell_skipped(error: &LockError) {
     if let LockError::Busy { key, holder, .. } = error {
-        observe::skipped(key.as_str(), holder);
+        observe::skipped(key.parts(), holder);
     }
 }
 

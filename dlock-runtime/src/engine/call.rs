@@ -66,7 +66,7 @@ impl<'a> Call<'a> {
             Err(error) => {
                 if is_seen && !self.core.is_inherited() {
                     let waited = self.begun.until(self.core.now());
-                    let key = self.spec.key.as_str();
+                    let key = self.spec.key.parts();
                     self.observed.failed(key, error, waited);
                 }
             }
@@ -76,7 +76,7 @@ impl<'a> Call<'a> {
     fn acquired(&self, guard: &LockGuard) {
         let parts = guard.parts().filter(|part| !part.is_joined());
         if let Some(outcome) = parts.map(LockGuard::outcome).max() {
-            let (key, fence) = (guard.key().as_str(), guard.fence().get());
+            let (key, fence) = (guard.key().parts(), guard.fence().get());
             self.observed.acquired(key, outcome, guard.waited(), fence);
         }
     }
@@ -97,7 +97,7 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         if self.is_open && !self.core.is_inherited() {
             let waited = self.begun.until(self.core.now());
-            self.observed.cancelled(self.spec.key.as_str(), waited);
+            self.observed.cancelled(self.spec.key.parts(), waited);
         }
     }
 }

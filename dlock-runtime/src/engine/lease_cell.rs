@@ -160,7 +160,7 @@ impl LeaseCell {
 
     fn tell_loss(&self, cause: LostCause) {
         if let Some((hold, asked)) = self.hold() {
-            hold.tell_loss(asked.key.as_str(), cause);
+            hold.tell_loss(asked.key.parts(), cause);
         }
     }
 
@@ -211,7 +211,7 @@ impl LeaseCell {
         if first {
             match self.hold() {
                 Some((hold, asked)) => hold.lost(asked, cause),
-                None => observe::lost(&self.attempt.claim.key, cause),
+                None => observe::lost(self.spec.key.parts(), cause),
             }
         }
         self.notify();

@@ -52,7 +52,7 @@ pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Result<(), LockErro
         .collect();
     drop(specs); // a listener to events may take a lock itself
     for inversion in inversions {
-        observe::lock_order(spec.key.as_str(), &inversion);
+        observe::lock_order(spec.key.parts(), &inversion);
     }
     Ok(())
 }

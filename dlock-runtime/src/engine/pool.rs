@@ -102,6 +102,20 @@ impl LockPool {
         LockRequest::new(self.0.clone(), keys, site)
     }
 
+    /// Returns what begins the name of each of its locks on the server: keys are given and shown
+    /// without it.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.0.settings().namespace
+    }
+
+    /// Returns the ttl of its locks that are asked for without one
+    /// ([`Config::default_ttl`](crate::Config::default_ttl)).
+    #[must_use]
+    pub fn default_ttl(&self) -> Duration {
+        self.0.settings().default_ttl.get()
+    }
+
     /// Measures how long the server takes to answer; of a cluster, the slowest of its masters.
     ///
     /// # Errors
@@ -141,7 +155,8 @@ impl LockPool {
     /// # Errors
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer, within
     /// one `connect_timeout` and one `command_timeout`. What only the user may not look at is a
-    /// finding, [`Concern::NotChecked`](crate::Concern::NotChecked).
+    /// finding, [`Concern::NotChecked`](crate::Concern::NotChecked), and so is a master of a cluster
+    /// that does not answer while others do, [`Concern::Unreachable`](crate::Concern::Unreachable).
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -163,8 +178,9 @@ impl LockPool {
         self.0.check_process()?;
         let to_error = |error: CommandError| error.into_error(None);
         let within = self.0.settings().connect_timeout;
-        let links = self.0.links_to_all(within).await.map_err(to_error)?;
-        self.0.check(&links).await.map_err(to_error)
+        let reached = self.0.links_to_reachable(within).await;
+        let (links, away) = reached.map_err(to_error)?;
+        self.0.check(&links, away).await.map_err(to_error)
     }
 
     /// What this process holds and waits for through this pool, at this moment.

@@ -16,6 +16,7 @@ use crate::backend::clock::Clock;
 use crate::observe::{self, Counts};
 use crate::policy::tokens::{self, Action};
 use crate::sync::{Mutex, MutexGuard};
+use crate::values::key::KeyParts;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
 use crate::values::token::Token;
@@ -30,6 +31,8 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) clock: Clock,
     pub(super) command_timeout: Duration,
+    /// How long the names' namespace is.
+    namespace: usize,
     /// The watchdog's thread ended although leases were left. Set under the mutex, so that a lease
     /// begins either before that, or sees it.
     pub(super) dead: AtomicBool,
@@ -101,8 +104,13 @@ impl Shared {
         }
     }
 
-    /// `command_timeout`: how long a command may take, at most.
-    pub(super) fn new(clock: Clock, command_timeout: Duration, tokens: Tokens) -> Self {
+    /// `command_timeout`: how long a command may take, at most. `namespace`: of its names, how long.
+    pub(super) fn new(
+        clock: Clock,
+        command_timeout: Duration,
+        namespace: usize,
+        tokens: Tokens,
+    ) -> Self {
         let state = State {
             tokens,
             ..State::default()
@@ -112,6 +120,7 @@ impl Shared {
             state: Mutex::new(state),
             clock,
             command_timeout,
+            namespace,
             dead: AtomicBool::new(false),
             wake: Notify::new(),
             fewer: Notify::new(),
@@ -119,14 +128,18 @@ impl Shared {
     }
 
     /// For a server that is a quorum of nodes.
-    pub(super) fn of_quorum(clock: Clock, command_timeout: Duration) -> Self {
-        let shared = Self::new(clock, command_timeout, Tokens::of_quorum());
+    pub(super) fn of_quorum(clock: Clock, command_timeout: Duration, namespace: usize) -> Self {
+        let shared = Self::new(clock, command_timeout, namespace, Tokens::of_quorum());
         shared.lock().queues = QueueTable::of_quorum();
         shared
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn parts<'a>(&self, name: &'a str) -> KeyParts<'a> {
+        KeyParts::new(name, self.namespace)
     }
 
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut Tokens) -> T) -> T {
@@ -182,8 +195,8 @@ impl Shared {
                 found,
             } => {
                 match found {
-                    Some(it) => observe::cleaned_up(&claim.key, it.found),
-                    None => observe::clean_up_given_up(&claim.key),
+                    Some(it) => observe::cleaned_up(self.parts(&claim.key), it.found),
+                    None => observe::clean_up_given_up(self.parts(&claim.key)),
                 }
                 if let Some(holder) = holder {
                     holder.freed(found);

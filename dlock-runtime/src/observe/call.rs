@@ -9,9 +9,10 @@ use tracing::Span;
 use tracing::span::{Entered, Id};
 
 use super::classes::ObservedClass;
-use super::{Asked, fit, may_debug};
+use super::{Asked, may_debug};
 use crate::strangers::{Spared, spared};
 use crate::values::error::LockError;
+use crate::values::key::KeyParts;
 use crate::values::listener::AcquireOutcome;
 
 /// A call that waits for its lock.
@@ -47,7 +48,7 @@ impl ObservedCall {
     /// Has the lock. `fence`: the first key's.
     pub(crate) fn acquired(
         &self,
-        key: &str,
+        key: KeyParts<'_>,
         outcome: AcquireOutcome,
         waited: Duration,
         fence: u64,
@@ -57,23 +58,23 @@ impl ObservedCall {
         }
         self.ended(key, outcome, waited);
         let outcome = outcome.as_str();
-        debug!(parent: self.id(), key = &*fit(key), outcome, ?waited, fence, "acquired a lock");
+        debug!(parent: self.id(), key = &*key.shown(), outcome, ?waited, fence, "acquired a lock");
     }
 
-    pub(crate) fn failed(&self, key: &str, error: &LockError, waited: Duration) {
+    pub(crate) fn failed(&self, key: KeyParts<'_>, error: &LockError, waited: Duration) {
         let outcome = AcquireOutcome::of(error);
         self.ended(key, outcome, waited);
         let outcome = outcome.as_str();
-        debug!(parent: self.id(), key = &*fit(key), outcome, ?waited, "did not get a lock: {error}");
+        debug!(parent: self.id(), key = &*key.shown(), outcome, ?waited, "did not get a lock: {error}");
     }
 
     /// The caller has dropped the call.
-    pub(crate) fn cancelled(&self, key: &str, waited: Duration) {
+    pub(crate) fn cancelled(&self, key: KeyParts<'_>, waited: Duration) {
         self.ended(key, AcquireOutcome::Cancelled, waited);
-        debug!(parent: self.id(), key = &*fit(key), ?waited, "a call that waited for a lock was dropped");
+        debug!(parent: self.id(), key = &*key.shown(), ?waited, "a call that waited for a lock was dropped");
     }
 
-    fn ended(&self, key: &str, outcome: AcquireOutcome, waited: Duration) {
+    fn ended(&self, key: KeyParts<'_>, outcome: AcquireOutcome, waited: Duration) {
         if let Some(span) = self.span() {
             spared(|| span.record("outcome", outcome.as_str()));
             spared(|| span.record("waited", tracing::field::debug(waited)));
@@ -96,7 +97,7 @@ fn span(asked: Asked<'_>, keys: usize) -> Span {
     tracing::debug_span!(
         "dlock.acquire",
         class = asked.class().label(),
-        key = &*fit(asked.key.as_str()),
+        key = &*asked.key.parts().shown(),
         keys,
         kind = asked.kind.label(),
         function = %asked.site.name(),

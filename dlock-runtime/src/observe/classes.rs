@@ -15,6 +15,7 @@ use crate::strangers::spared;
 use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::hashed::HashedMap;
+use crate::values::key::KeyParts;
 use crate::values::listener::{AcquireOutcome, HoldOutcome, Listener, LockInfo, LockListener};
 
 /// The observers of one pool.
@@ -109,7 +110,12 @@ impl ObservedClass {
         self.site.is_same(site) && self.class.is_same(class) && self.kind == kind
     }
 
-    pub(crate) fn acquire_ended(&self, key: &str, outcome: AcquireOutcome, waited: Duration) {
+    pub(crate) fn acquire_ended(
+        &self,
+        key: KeyParts<'_>,
+        outcome: AcquireOutcome,
+        waited: Duration,
+    ) {
         #[cfg(feature = "metrics")]
         self.meters.acquire_ended(outcome, waited);
         self.tell(key, |listener, lock| {
@@ -117,7 +123,7 @@ impl ObservedClass {
         });
     }
 
-    pub(super) fn hold_ended(&self, key: &str, outcome: HoldOutcome, held: Duration) {
+    pub(super) fn hold_ended(&self, key: KeyParts<'_>, outcome: HoldOutcome, held: Duration) {
         #[cfg(feature = "metrics")]
         self.meters.hold_ended(outcome, held);
         self.tell(key, |listener, lock| {
@@ -125,26 +131,26 @@ impl ObservedClass {
         });
     }
 
-    pub(super) fn lost(&self, key: &str, cause: LostCause) {
+    pub(super) fn lost(&self, key: KeyParts<'_>, cause: LostCause) {
         #[cfg(feature = "metrics")]
         self.meters.lost(cause);
         self.tell(key, |listener, lock| listener.lost(lock, cause));
     }
 
-    pub(super) fn renewed(&self, key: &str, left: Duration, lease: Duration) {
+    pub(super) fn renewed(&self, key: KeyParts<'_>, left: Duration, lease: Duration) {
         #[cfg(feature = "metrics")]
         self.meters.renewed(left, lease);
         self.tell(key, |listener, lock| listener.renewed(lock, left, lease));
     }
 
     /// A listener's panic must end neither the caller's task nor the watchdog.
-    fn tell(&self, key: &str, tell: impl FnOnce(&dyn LockListener, &LockInfo<'_>)) {
+    fn tell(&self, key: KeyParts<'_>, tell: impl FnOnce(&dyn LockListener, &LockInfo<'_>)) {
         let Some(Listener(listener)) = &self.listener else {
             return;
         };
         let lock = LockInfo {
             class: &self.label,
-            key,
+            key: key.whole(),
             kind: self.kind,
             function: &self.function,
         };

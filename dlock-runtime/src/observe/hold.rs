@@ -12,10 +12,11 @@ use tracing::Span;
 use tracing::span::{EnteredSpan, Id};
 
 use super::classes::ObservedClass;
-use super::{Asked, fit, is_logging, lost_inside, may_debug};
+use super::{Asked, is_logging, lost_inside, may_debug};
 use crate::strangers::{Spared, spared};
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
+use crate::values::key::KeyParts;
 use crate::values::listener::HoldOutcome;
 
 /// A hold while it lasts. Its lease keeps it, for as long as anybody looks at the lease.
@@ -84,13 +85,13 @@ impl ObservedHold {
 
     /// Logs the loss inside the hold or the caller's span, whichever thread has noticed it.
     pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause) {
-        let key = asked.key.as_str();
+        let key = asked.key.parts();
         lost_inside(self.parent(), key, Some(&asked.site.name()), cause);
         self.tell_loss(key, cause);
     }
 
     /// Tells all but the log, once for each hold.
-    pub(crate) fn tell_loss(&self, key: &str, cause: LostCause) {
+    pub(crate) fn tell_loss(&self, key: KeyParts<'_>, cause: LostCause) {
         if let Some(class) = &self.class
             && !self.is_lost.swap(true, Ordering::Relaxed)
         {
@@ -99,10 +100,10 @@ impl ObservedHold {
     }
 
     pub(crate) fn renewed(&self, asked: Asked<'_>, left: Duration, lease: Duration) {
-        let key = asked.key.as_str();
+        let key = asked.key.parts();
         debug!(
             parent: self.parent(),
-            key = &*fit(key),
+            key = &*key.shown(),
             ?left,
             ?lease,
             "renewed a lock"
@@ -120,7 +121,7 @@ impl ObservedHold {
         is_lost: bool,
         long: Option<Duration>,
     ) {
-        let key = asked.key.as_str();
+        let key = asked.key.parts();
         let outcome = if is_lost {
             HoldOutcome::Lost
         } else {
@@ -128,7 +129,7 @@ impl ObservedHold {
         };
         debug!(
             parent: self.parent(),
-            key = &*fit(key),
+            key = &*key.shown(),
             outcome = outcome.as_str(),
             ?held,
             "gives a lock back"
@@ -136,7 +137,8 @@ impl ObservedHold {
         if long.is_some_and(|long| held >= long) {
             warn!(
                 parent: self.parent(),
-                key = &*fit(key),
+                key = &*key.shown(),
+                namespace = key.namespace(),
                 function = %asked.site.name(),
                 ?held,
                 "held a lock for longer than `long_hold`"
@@ -160,7 +162,7 @@ fn span(asked: Asked<'_>, fence: Fence) -> Span {
     tracing::debug_span!(
         "dlock.hold",
         class = asked.class().label(),
-        key = &*fit(asked.key.as_str()),
+        key = &*asked.key.parts().shown(),
         kind = asked.kind.label(),
         function = %asked.site.name(),
         fence = fence.get(),

@@ -40,7 +40,7 @@ use crate::strangers::spared;
 use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::finding::{Finding, Weight};
-use crate::values::key::Key;
+use crate::values::key::{Key, KeyParts};
 use crate::values::kind::Kind;
 use crate::values::shown::{TEXT_AT_MOST, shown};
 
@@ -80,11 +80,11 @@ pub(crate) fn memory_only() {
 }
 
 /// `function`: that of its holder; `None` if nobody had begun to hold it. `span`: the holder's.
-fn lost_inside(span: Option<Id>, key: &str, function: Option<&str>, cause: LostCause) {
+fn lost_inside(span: Option<Id>, key: KeyParts<'_>, function: Option<&str>, cause: LostCause) {
     let function = function.map(display);
     warn!(
         parent: span,
-        key = &*fit(key),
+        key = &*key.shown(), namespace = key.namespace(),
         function,
         ?cause,
         "lost a lock: {cause}"
@@ -92,7 +92,7 @@ fn lost_inside(span: Option<Id>, key: &str, function: Option<&str>, cause: LostC
 }
 
 /// Nobody had begun to hold it, as far as observers were told.
-pub(crate) fn lost(key: &str, cause: LostCause) {
+pub(crate) fn lost(key: KeyParts<'_>, cause: LostCause) {
     let span = spared(|| Span::current().id()).flatten();
     lost_inside(span, key, None, cause);
 }
@@ -106,16 +106,21 @@ fn listener_panicked() {
 }
 
 /// A waiter's acquire or poll was answered: another holder has the lock.
-pub(crate) fn queued(key: &str, holder: impl FnOnce() -> String) {
+pub(crate) fn queued(key: KeyParts<'_>, holder: impl FnOnce() -> String) {
     if may_debug() && spared(|| tracing::enabled!(tracing::Level::DEBUG)) == Some(true) {
-        debug!(key = &*fit(key), holder = holder(), "waits for a lock");
+        debug!(key = &*key.shown(), holder = holder(), "waits for a lock");
     }
 }
 
 /// Once for each call.
-pub(crate) fn slow_acquire(key: &str, function: &str, waited: Duration, holder: Option<&str>) {
+pub(crate) fn slow_acquire(
+    key: KeyParts<'_>,
+    function: &str,
+    waited: Duration,
+    holder: Option<&str>,
+) {
     warn!(
-        key = &*fit(key),
+        key = &*key.shown(), namespace = key.namespace(),
         %function,
         ?waited,
         holder,
@@ -131,55 +136,66 @@ pub(crate) fn renewals(renewed: usize, gone: usize, failed: usize, took: Option<
 }
 
 /// Once for each pair of classes.
-pub(crate) fn lock_order(key: &str, inversion: &dyn Display) {
+pub(crate) fn lock_order(key: KeyParts<'_>, inversion: &dyn Display) {
     warn!(
-        key = &*fit(key),
+        key = &*key.shown(),
+        namespace = key.namespace(),
         "locks are taken in an order that can deadlock: {inversion}"
     );
 }
 
 /// The body was allowed to finish (`on_lost = "finish"`), or it ended in time but the lock was gone
 /// by then.
-pub(crate) fn release_found_nothing(key: &str) {
-    warn!(key = &*fit(key), "released a lock that was no longer ours");
+pub(crate) fn release_found_nothing(key: KeyParts<'_>) {
+    warn!(
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        "released a lock that was no longer ours"
+    );
 }
 
-pub(crate) fn release_unclear(key: &str, why: &dyn Display, total: u64) {
+pub(crate) fn release_unclear(key: KeyParts<'_>, why: &dyn Display, total: u64) {
     warn!(
-        key = &*fit(key),
-        total, "a release got no clear answer and is repeated in the background: {why}"
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        total,
+        "a release got no clear answer and is repeated in the background: {why}"
     );
     #[cfg(feature = "metrics")]
     metrics::release_unclear();
 }
 
-pub(crate) fn cleaned_up(key: &str, found: bool) {
-    debug!(key = &*fit(key), found, "cleaned up after a lock");
+pub(crate) fn cleaned_up(key: KeyParts<'_>, found: bool) {
+    debug!(key = &*key.shown(), found, "cleaned up after a lock");
 }
 
-pub(crate) fn clean_up_given_up(key: &str) {
+pub(crate) fn clean_up_given_up(key: KeyParts<'_>) {
     warn!(
-        key = &*fit(key),
+        key = &*key.shown(),
+        namespace = key.namespace(),
         "could not clean up after a lock; its key ends with its ttl"
     );
 }
 
 /// A body was skipped: `on_busy = "skip"`.
-pub(crate) fn skipped(key: &str, holder: &dyn Display) {
-    debug!(key = &*fit(key), %holder, "left a body out because its lock is busy");
+pub(crate) fn skipped(key: KeyParts<'_>, holder: &dyn Display) {
+    debug!(key = &*key.shown(), %holder, "left a body out because its lock is busy");
 }
 
 /// At the first failure of an outage.
-pub(crate) fn renewals_fail(key: &str, leases: usize, why: &dyn Display) {
+pub(crate) fn renewals_fail(key: KeyParts<'_>, leases: usize, why: &dyn Display) {
     warn!(
-        key = &*fit(key),
-        leases, "can't renew a lock; it is tried again until its deadline: {why}"
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        leases,
+        "can't renew a lock; it is tried again until its deadline: {why}"
     );
 }
 
-pub(crate) fn held_at_shutdown(key: &str) {
+pub(crate) fn held_at_shutdown(key: KeyParts<'_>) {
     warn!(
-        key = &*fit(key),
+        key = &*key.shown(),
+        namespace = key.namespace(),
         "a lock was still held when shutdown stopped waiting"
     );
 }
@@ -270,9 +286,10 @@ pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
     );
 }
 
-pub(crate) fn waiting_through_outage(key: &str, waited: Duration, why: &dyn Display) {
+pub(crate) fn waiting_through_outage(key: KeyParts<'_>, waited: Duration, why: &dyn Display) {
     warn!(
-        key = &*fit(key),
+        key = &*key.shown(),
+        namespace = key.namespace(),
         ?waited,
         "still waiting for a lock while redis can't be used: {why}"
     );
@@ -313,7 +330,7 @@ pub(crate) fn watchdog_ended() {
     error!("dlock's watchdog ended unexpectedly; every lease it watched over is lost");
 }
 
-/// A printable form of a key: the key may come from a message, which any client may have published.
-fn fit(key: &str) -> Cow<'_, str> {
-    shown(key, TEXT_AT_MOST)
+/// A printable form of what others wrote.
+fn fit(text: &str) -> Cow<'_, str> {
+    shown(text, TEXT_AT_MOST)
 }

@@ -3,6 +3,7 @@
 //! Plain data: `backend::command_error` decides which failure becomes which error. Invariants: no
 //! variant shows a `redis` type, a token or a URL; a variant's text never repeats its `source()`.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use super::holder::Holder;
 use super::key::{InvalidKey, Key};
-use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, to_be_shown};
+use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown, to_be_shown};
 
 /// Why a lock could not be taken or kept.
 ///
@@ -42,7 +43,7 @@ pub enum LockError {
     },
 
     /// The key can't name a lock; nothing was sent.
-    #[error("{} can't be a lock's key: {why}", quoted(.key.as_str(), KEY_AT_MOST))]
+    #[error("{} can't be a lock's key: {why}", quoted(.key.bare(), KEY_AT_MOST))]
     #[non_exhaustive]
     InvalidKey {
         /// The key as it was given.
@@ -121,7 +122,10 @@ pub enum LockError {
     },
 
     /// The server answered, and refused.
-    #[error("the server refused{}: {reason}", at(.key.as_ref()))]
+    #[error("the server refused{}: {reason}", match .key {
+        Some(key) if reason.is_about_value() => format!(" ({key}, stored as {})", stored_name(key)),
+        key => at(key.as_ref()),
+    })]
     #[non_exhaustive]
     Refused {
         /// The lock, if the call was about one.
@@ -141,6 +145,11 @@ pub enum LockError {
 
 fn at(key: Option<&Key>) -> String {
     key.map_or_else(String::new, |key| format!(" ({key})"))
+}
+
+/// The name that other programs, such as `redis-cli`, know.
+fn stored_name(key: &Key) -> Cow<'_, str> {
+    shown(key.as_str(), TEXT_AT_MOST)
 }
 
 /// `unwrap` and a failing `main` print this, so it is written for people: the words contain the
@@ -186,7 +195,7 @@ impl LockError {
         }
     }
 
-    /// The lock that this is about, as the server names it.
+    /// The lock that this is about.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match self {
@@ -436,6 +445,14 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether what stands at the key is in the way, so that the reader needs its name on the server.
+    fn is_about_value(self) -> bool {
+        matches!(
+            self,
+            Refusal::WrongType | Refusal::WrongKind | Refusal::NoTtl | Refusal::Layout
+        )
+    }
+
     /// Whether it ends by itself, so that waiting makes sense.
     pub(crate) fn may_pass(self) -> bool {
         matches!(

@@ -28,6 +28,8 @@ pub enum Concern {
     Persistence,
     /// The server is old.
     Version,
+    /// A master of a cluster can't be reached; the findings are those of the others.
+    Unreachable,
     /// Something could not be looked at, so nothing is known about it.
     NotChecked,
 }

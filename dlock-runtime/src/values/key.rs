@@ -3,6 +3,7 @@
 //! `dlock_grammar::key` decides what a key may contain; the attribute uses it too. Invariant: a key
 //! from a template encodes its values, so that none can forge a separator.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::fmt::Write as _;
@@ -21,8 +22,9 @@ use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown};
 /// values. **For some values, text from `format!` is another key than the template's** (`file:a b`
 /// and `file:a%20b`), and then the two do not exclude each other.
 ///
-/// The key of a guard or an error includes the pool's namespace, so it is the name on the server; a
-/// pool that gets it again does not prepend the namespace twice.
+/// The key of a guard or an error knows the pool's namespace: [`as_str`](Self::as_str) is the name on
+/// the server, while `Display` shows the key as pools and the command `dlock` take it, without the
+/// namespace. A pool that gets it again does not prepend the namespace twice.
 ///
 /// # Examples
 ///
@@ -173,7 +175,11 @@ impl Key {
 
     /// The name as the user gave it.
     pub(crate) fn bare(&self) -> &str {
-        self.0.whole.get(self.0.namespace..).unwrap_or_default()
+        self.parts().bare()
+    }
+
+    pub(crate) fn parts(&self) -> KeyParts<'_> {
+        KeyParts::new(&self.0.whole, self.0.namespace)
     }
 
     /// The key on the server, for a pool with this namespace.
@@ -228,16 +234,55 @@ impl From<&Key> for Key {
     }
 }
 
-/// The name. If no pool accepts it, invisible characters are escaped.
+/// The key as pools and the command `dlock` take it, without the namespace. If no pool accepts it,
+/// invisible characters are escaped.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown(self.as_str(), TEXT_AT_MOST))
+        f.write_str(&self.parts().shown())
     }
 }
 
+/// With the namespace beside it: keys of two namespaces differ.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&quoted(self.as_str(), TEXT_AT_MOST))
+        f.write_str(&quoted(self.bare(), TEXT_AT_MOST))?;
+        match self.parts().namespace() {
+            "" => Ok(()),
+            namespace => write!(f, " in {namespace:?}"),
+        }
+    }
+}
+
+/// A lock's name on the server as its two parts: messages and the log show the key, and the
+/// namespace only beside it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyParts<'a> {
+    whole: &'a str,
+    /// How many bytes of `whole` are the namespace.
+    namespace: usize,
+}
+
+impl<'a> KeyParts<'a> {
+    pub(crate) fn new(whole: &'a str, namespace: usize) -> Self {
+        Self { whole, namespace }
+    }
+
+    /// The name on the server.
+    pub(crate) fn whole(self) -> &'a str {
+        self.whole
+    }
+
+    pub(crate) fn namespace(self) -> &'a str {
+        self.whole.get(..self.namespace).unwrap_or_default()
+    }
+
+    pub(crate) fn bare(self) -> &'a str {
+        self.whole.get(self.namespace..).unwrap_or_default()
+    }
+
+    /// The key in printable form: it may come from a message, which any client may have published.
+    pub(crate) fn shown(self) -> Cow<'a, str> {
+        shown(self.bare(), TEXT_AT_MOST)
     }
 }
 

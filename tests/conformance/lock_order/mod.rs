@@ -119,7 +119,7 @@ async fn an_inversion_is_logged_once_with_file_and_line_of_both_orders() {
             told(&log),
             [format!(
                 "WARN message=locks are taken in an order that can deadlock: \
-                 {user} then {item} here, but elsewhere {item} then {user} key=\"lock:item:8\""
+                 {user} then {item} here, but elsewhere {item} then {user} key=\"item:8\" namespace=\"lock:\""
             )]
         );
         there().await.unwrap();

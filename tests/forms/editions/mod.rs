@@ -23,7 +23,7 @@ async fn another_name_for_dlock_and_no_prelude() {
     assert_eq!(keys, ["shop:7"]);
     assert_eq!(edition_2018::Shop::key(7).as_str(), "shop:7");
     let outcome = edition_2018::bare::skipped(7, &shop.locks).await;
-    assert_eq!(outcome.unwrap(), "lock:bare:7");
+    assert_eq!(outcome.unwrap(), "bare:7");
     let _busy = shop.locks.lock("bare:7").acquire().await.unwrap();
     let outcome = edition_2018::bare::skipped(7, &shop.locks).await;
     assert_eq!(outcome, None);

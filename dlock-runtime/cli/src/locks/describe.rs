@@ -15,8 +15,8 @@ pub(super) const HEADER: [&str; 7] = [
 /// The lease of what has no time to live.
 const NO_END: &str = "no end";
 
-/// A lock in one row.
-pub(super) fn row(lock: &LockReport) -> [String; 7] {
+/// A lock in one row. Without a queue at the server nothing is said of those who wait.
+pub(super) fn row(lock: &LockReport, has_queue: bool) -> [String; 7] {
     let first = lock.holders().first();
     let holder = first.map_or_else(|| "-".to_owned(), |it| who(it.holder()));
     let others = lock.holder_count().saturating_sub(1);
@@ -34,11 +34,32 @@ pub(super) fn row(lock: &LockReport) -> [String; 7] {
         about_or_dash(first.and_then(HolderReport::age)),
         match lock.remaining() {
             None if first.is_some() => NO_END.to_owned(),
-            left => about_or_dash(left),
+            Some(left) => lease(left, first.is_some_and(HolderReport::is_kept)),
+            None => about_or_dash(None),
         },
-        lock.waiter_count().to_string(),
+        if has_queue {
+            lock.waiter_count().to_string()
+        } else {
+            "?".to_owned()
+        },
         about_or_dash(lock.waiting()),
     ]
+}
+
+/// What stands in for the locks of a server that could not be asked.
+pub(super) fn missing_row(why: &str) -> [String; 7] {
+    let mut row = [const { String::new() }; 7].map(|_| "-".to_owned());
+    (row[0], row[2]) = ("(missing)".to_owned(), why.to_owned());
+    row
+}
+
+/// What is left, marked if the holder is done.
+fn lease(left: Duration, is_kept: bool) -> String {
+    if is_kept {
+        format!("{} (min_hold)", about(left))
+    } else {
+        about(left)
+    }
 }
 
 /// Host, process and function.
@@ -52,8 +73,7 @@ pub(super) fn who(holder: &Holder) -> String {
 /// A row of the table of holders.
 pub(super) fn holder_row(holder: &HolderReport) -> [String; 5] {
     let lease = match holder.remaining() {
-        Some(left) if holder.is_kept() => format!("{} (min_hold)", about(left)),
-        Some(left) => about(left),
+        Some(left) => lease(left, holder.is_kept()),
         None => NO_END.to_owned(),
     };
     [
@@ -80,15 +100,16 @@ pub(super) fn waiter_row(waiter: &WaiterReport) -> [String; 4] {
     ]
 }
 
-/// The whole report.
-pub(super) fn json(lock: &LockReport) -> Value {
+/// The whole report. Without a queue at the server it is not known who waits: `null`.
+pub(super) fn json(lock: &LockReport, has_queue: bool) -> Value {
+    let waiters = || lock.waiters().iter().map(waiter_json).collect::<Vec<_>>();
     json!({
         "key": lock.key(),
         "kind": lock.kind().map(ToString::to_string),
         "holder_count": lock.holder_count(),
         "holders": lock.holders().iter().map(holder_json).collect::<Vec<_>>(),
-        "waiter_count": lock.waiter_count(),
-        "waiters": lock.waiters().iter().map(waiter_json).collect::<Vec<_>>(),
+        "waiter_count": has_queue.then(|| lock.waiter_count()),
+        "waiters": has_queue.then(waiters),
         "is_whole": lock.is_whole(),
         "remaining_ms": millis(lock.remaining()),
         "waiting_ms": millis(lock.waiting()),
@@ -97,15 +118,15 @@ pub(super) fn json(lock: &LockReport) -> Value {
     })
 }
 
-/// The same of a lock that nobody holds or waits for.
-pub(super) fn json_of_free(key: &str) -> Value {
+/// The same of a lock that nobody holds, or waits for as far as that is known.
+pub(super) fn json_of_free(key: &str, has_queue: bool) -> Value {
     json!({
         "key": key,
         "kind": null,
         "holder_count": 0,
         "holders": [],
-        "waiter_count": 0,
-        "waiters": [],
+        "waiter_count": has_queue.then_some(0),
+        "waiters": has_queue.then(|| json!([])),
         "is_whole": true,
         "remaining_ms": null,
         "waiting_ms": null,

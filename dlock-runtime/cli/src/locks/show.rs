@@ -4,26 +4,42 @@ use dlock_runtime::{Eviction, Fingerprint, Key, LockReport};
 use serde_json::json;
 
 use super::describe;
-use crate::args::EvictArgs;
+use super::list::UNSEEN;
+use crate::args::{EvictArgs, ShowArgs};
 use crate::output::{self, Notices};
 use crate::server;
 use crate::status::{self, Failure};
 use crate::table::{self, about, visible};
 
 /// Prints all holders and the queue.
-pub(crate) async fn show(key: &str, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
+pub(crate) async fn show(
+    args: ShowArgs,
+    url: Option<&str>,
+    notices: Notices,
+) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
-    let lock = pool.admin().show(Key::verbatim(key)).await?;
+    let key = args.key.as_str();
+    args.verbatim.check(key, pool.namespace())?;
+    let admin = pool.admin();
+    let lock = admin.show(Key::verbatim(key)).await?;
+    let has_queue = admin.sees_waiters();
     let text = match (&lock, notices.json) {
-        (Some(lock), true) => format!("{}\n", describe::json(lock)),
-        (Some(lock), false) => text(lock),
-        (None, true) => format!("{}\n", describe::json_of_free(key)),
-        (None, false) => format!("{} is free, and nobody waits for it\n", visible(key)),
+        (Some(lock), true) => format!("{}\n", describe::json(lock, has_queue)),
+        (Some(lock), false) => text(lock, has_queue),
+        (None, true) => format!("{}\n", describe::json_of_free(key, has_queue)),
+        (None, false) => {
+            let (key, place) = (visible(key), server::place(&pool));
+            if has_queue {
+                format!("{key} is free, and nobody waits for it{place}\n")
+            } else {
+                format!("{key} is free{place}; {UNSEEN}\n")
+            }
+        }
     };
     output::print(&text).map(|()| 0)
 }
 
-fn text(lock: &LockReport) -> String {
+fn text(lock: &LockReport, has_queue: bool) -> String {
     let kind = match lock.kind() {
         Some(kind) => visible(&kind.to_string()),
         None => "nobody holds it".to_owned(),
@@ -51,6 +67,9 @@ fn text(lock: &LockReport) -> String {
         let header = ["WAITS", "AS", "WHO", "SINCE"];
         parts.push(table::render(header, &waiters));
     }
+    if !has_queue {
+        parts.push(format!("{UNSEEN}\n"));
+    }
     if !lock.is_whole() {
         let (holders, waiters) = (lock.holder_count(), lock.waiter_count());
         parts.push(format!(
@@ -67,6 +86,7 @@ pub(crate) async fn evict(
     notices: Notices,
 ) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
+    args.verbatim.check(&args.key, pool.namespace())?;
     let holder: Fingerprint = args.holder.parse()?;
     let key = visible(&args.key);
     let eviction = pool
@@ -82,7 +102,7 @@ pub(crate) async fn evict(
         Eviction::Free => (
             status::NO,
             "free",
-            format!("{key} is free: nothing was changed"),
+            format!("{key} is free{}: nothing was changed", server::place(&pool)),
         ),
         _ => (
             status::NO,

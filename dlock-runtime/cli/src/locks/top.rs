@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::describe;
-use super::list::all;
+use super::list::Found;
 use crate::args::TopArgs;
 use crate::output::{self, Notices};
 use crate::run::signals;
@@ -37,9 +37,10 @@ pub(crate) async fn top(args: TopArgs, url: Option<&str>, notices: Notices) -> R
         ));
     }
     let pool = server::connect(url).await?;
+    args.verbatim.check(&args.pattern, pool.namespace())?;
     let admin = pool.admin();
     if args.once || notices.json {
-        return once(&admin, &args, notices).await.map(|()| 0);
+        return once(&admin, &args, notices).await;
     }
     if table::size().is_none() {
         return Err(Failure::usage(
@@ -67,48 +68,59 @@ pub(crate) async fn top(args: TopArgs, url: Option<&str>, notices: Notices) -> R
     Ok(0)
 }
 
-async fn once(admin: &Admin, args: &TopArgs, notices: Notices) -> Result<(), Failure> {
-    let (locks, is_all) = sorted(admin, args).await?;
+async fn once(admin: &Admin, args: &TopArgs, notices: Notices) -> Result<u8, Failure> {
+    let found = sorted(admin, args).await?;
     if notices.json {
-        let locks: Vec<_> = locks.iter().map(describe::json).collect();
-        let all = json!({"locks": locks, "complete": is_all});
-        return output::print(&format!("{all}\n"));
+        let json = |lock| describe::json(lock, found.has_queue);
+        let locks: Vec<_> = found.locks.iter().map(json).collect();
+        let complete = found.is_all && found.missing.is_empty();
+        let all = json!({"locks": locks, "complete": complete, "missing": found.missing});
+        output::print(&format!("{all}\n"))?;
+        return Ok(found.status());
     }
-    let rows: Vec<_> = locks.iter().map(describe::row).collect();
-    output::print(&table::render(describe::HEADER, &rows))?;
-    if !is_all {
+    found.print(notices)?;
+    if !found.is_all {
         let message = format!("there are more than {LOCKS}: narrow the pattern");
         notices.say("more", &message);
     }
-    Ok(())
+    Ok(found.status())
 }
 
 /// The locks with the most waiters first, then those that were waited for longest.
-async fn sorted(admin: &Admin, args: &TopArgs) -> Result<(Vec<LockReport>, bool), Failure> {
-    let (mut locks, is_all) = all(admin, &args.pattern, LOCKS).await?;
+async fn sorted(admin: &Admin, args: &TopArgs) -> Result<Found, Failure> {
+    let mut found = Found::read(admin, &args.pattern, LOCKS).await?;
     let rank = |lock: &LockReport| (lock.waiter_count(), lock.waiting());
-    locks.sort_by(|one, other| {
+    found.locks.sort_by(|one, other| {
         let by_waiting = rank(other).cmp(&rank(one));
         by_waiting.then_with(|| one.key().cmp(other.key()))
     });
-    Ok((locks, is_all))
+    Ok(found)
 }
 
 /// What the screen shows next. An outage is shown, not fatal: it may be why somebody looks.
 async fn picture(admin: &Admin, args: &TopArgs, began: Instant) -> Result<String, Failure> {
     let (width, height) = table::size().unwrap_or(COLUMNS_AND_ROWS);
     let (head, body) = match sorted(admin, args).await {
-        Ok((locks, is_all)) => {
-            let waiting: usize = locks.iter().map(LockReport::waiter_count).sum();
-            let more = if is_all { "" } else { " or more" };
+        Ok(found) => {
+            let waiting: usize = found.locks.iter().map(LockReport::waiter_count).sum();
+            let waiting = if found.has_queue {
+                format!("{waiting} waiting")
+            } else {
+                "who waits can't be seen".to_owned()
+            };
+            let missing = match found.missing.len() {
+                0 => String::new(),
+                servers => format!(" on the servers that answer, {servers} missing"),
+            };
+            let more = if found.is_all { "" } else { " or more" };
             let head = format!(
-                "{}{more} held, {waiting} waiting; read in {}; every {}; q quits",
-                locks.len(),
+                "{}{more} held, {waiting}{missing}; read in {}; every {}; q quits",
+                found.locks.len(),
                 table::about(began.elapsed()),
                 table::about(args.every),
             );
             let fit = usize::from(height).saturating_sub(3);
-            (cut(&head, width), lines(locks.iter().take(fit), width))
+            (cut(&head, width), lines(found.rows().take(fit), width))
         }
         Err(failure) if failure.status == crate::status::UNAVAILABLE => {
             (failure.message.unwrap_or_default(), String::new())
@@ -136,18 +148,16 @@ fn cut(text: &str, width: u16) -> String {
 }
 
 /// A line for each lock. Where the screen is too narrow for all columns, those stay that say most.
-fn lines<'a>(locks: impl Iterator<Item = &'a LockReport>, width: u16) -> String {
+fn lines(rows: impl Iterator<Item = [String; 7]>, width: u16) -> String {
     let shown: &[usize] = match width {
         72.. => &[0, 1, 2, 3, 4, 5, 6],
         60.. => &[0, 2, 3, 4, 5, 6],
         46.. => &[0, 2, 5, 6],
-        30.. => &[0, 5, 6],
+        30.. => &[0, 2, 5],
         _ => &[0, 5],
     };
     let header: Vec<&str> = pick(&describe::HEADER, shown);
-    let rows: Vec<Vec<String>> = locks
-        .map(|lock| pick(&describe::row(lock), shown))
-        .collect();
+    let rows: Vec<Vec<String>> = rows.map(|row| pick(&row, shown)).collect();
     table::render_lines(&header, &rows, width)
 }
 

@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,17 +70,20 @@ fn this_program() -> io::Result<PathBuf> {
 
 /// Takes the lock, runs the command, and gives its exit status.
 pub(crate) async fn run(args: RunArgs, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
-    let task = args.task()?;
     let renewed = Arc::new(Notify::new());
     // Lazy, so that the wait for the lock is also one for its server.
     let config = server::config(url)?
         .lazy()
         .listener(Renewed(renewed.clone()));
     let pool = LockPool::connect(config).await?;
+    args.verbatim.check_new(&args.key, pool.namespace())?;
+    let ttl = args.ttl.unwrap_or(pool.default_ttl());
+    let task = args.task(ttl)?;
     let signals = signals::receive(signals::FORWARDED)
         .map_err(|error| Failure::internal(format!("can't receive signals: {error}")))?;
     let mut run = Run {
         args,
+        ttl,
         task,
         notices,
         renewed,
@@ -103,6 +106,7 @@ impl LockListener for Renewed {
 
 struct Run {
     args: RunArgs,
+    ttl: Duration,
     task: Task,
     notices: Notices,
     renewed: Arc<Notify>,
@@ -121,9 +125,9 @@ impl Run {
     async fn under_lock(&mut self, pool: &LockPool) -> Result<u8, Failure> {
         let mut request = pool
             .lock(Key::verbatim(self.args.key.as_str()))
-            .function("dlock run")
+            .function(String::leak(named(&self.args.command)))
             .renew();
-        request = request.ttl(self.args.ttl).release(Release::Strict);
+        request = request.ttl(self.ttl).release(Release::Strict);
         if let Some(min_hold) = self.args.min_hold {
             request = request.min_hold(min_hold);
         }
@@ -253,7 +257,7 @@ impl Run {
             Err(_) => {
                 self.notices.say(
                     "unconfirmed",
-                    &format!("the release of {key} was not confirmed; it is free when its lease ends, {} after the last renewal", dlock_grammar::duration::format(self.args.ttl)),
+                    &format!("the release of {key} was not confirmed; it is free when its lease ends, {} after the last renewal", dlock_grammar::duration::format(self.ttl)),
                 );
                 Ok(ended.status)
             }
@@ -329,6 +333,18 @@ impl Watched {
             tell(&self.socket, Frame::Signal(signal.as_raw()));
         }
     }
+}
+
+/// What others see of the command: its program and, if that is given a file, such as a script, the
+/// file. Other arguments may be secrets.
+fn named(command: &[OsString]) -> String {
+    let name = |path: &OsString| {
+        let name = Path::new(path).file_name().unwrap_or(path);
+        format!(" {}", name.to_string_lossy())
+    };
+    let script = command.get(1).filter(|it| Path::new(it).is_file());
+    let shown = command.first().into_iter().chain(script);
+    shown.fold("dlock run".to_owned(), |all, path| all + &name(path))
 }
 
 /// The end of the lease by [`clock`]. The clock is read first, so it is never too late.

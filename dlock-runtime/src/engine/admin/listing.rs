@@ -46,6 +46,11 @@ pub struct Listing {
     is_over: bool,
     /// Names on the server of locks that are still to be looked at.
     found: VecDeque<String>,
+    /// Whether a server may be left out.
+    may_be_partial: bool,
+    /// How many servers there are, and why some were left out.
+    servers: usize,
+    missing: Vec<LockError>,
 }
 
 impl Listing {
@@ -63,7 +68,24 @@ impl Listing {
             cursor: 0,
             is_over: false,
             found: VecDeque::new(),
+            may_be_partial: false,
+            servers: 1,
+            missing: Vec::new(),
         }
+    }
+
+    /// Leaves out a master of a cluster that can't be reached, instead of failing, as long as another
+    /// one can be: [`missing`](Self::missing) says so.
+    pub fn partial(mut self) -> Self {
+        self.may_be_partial = true;
+        self
+    }
+
+    /// Why masters were left out, one error for each: their locks are not in this list. Complete
+    /// after the last page; empty without [`partial`](Self::partial).
+    #[must_use]
+    pub fn missing(&self) -> &[LockError] {
+        &self.missing
     }
 
     /// Reads this many holders and waiters of each lock.
@@ -138,9 +160,14 @@ impl Listing {
         if let Some(only) = only {
             self.link = Some(backend.link(only.as_str(), within).await?);
         } else {
-            self.links = self.core.links_to_all(within).await?.into();
-            let first = self.links.front().filter(|_| backend.links_are_for_all());
-            self.link = first.cloned();
+            let (links, away) = self.core.links_to_reachable(within).await?;
+            self.servers = links.len() + away.len();
+            self.links = links.into();
+            for error in away {
+                self.leave_out(error)?;
+            }
+            let is_for_all = self.core.backend().links_are_for_all();
+            self.link = self.links.front().filter(|_| is_for_all).cloned();
         }
         self.is_connected = true;
         Ok(())
@@ -155,7 +182,14 @@ impl Listing {
         };
         let prefix = settings.namespace.clone() + &self.pattern.prefix();
         let scan = link.scan(&prefix, self.cursor, settings.command_timeout);
-        let step = scan.await?;
+        let step = match scan.await {
+            Ok(step) => step,
+            Err(error) => {
+                self.leave_out(error)?;
+                self.next_server();
+                return Ok(());
+            }
+        };
         let is_wanted = |key: &String| {
             let bare = key.strip_prefix(&settings.namespace);
             // No lock can have the name of a queue or a counter, in whichever namespace.
@@ -165,9 +199,28 @@ impl Listing {
         self.found.extend(wanted);
         self.cursor = step.cursor;
         if step.cursor == 0 {
-            self.links.pop_front();
-            self.is_over = self.links.is_empty();
+            self.next_server();
         }
+        Ok(())
+    }
+
+    fn next_server(&mut self) {
+        self.cursor = 0;
+        self.links.pop_front();
+        self.is_over = self.links.is_empty();
+    }
+
+    /// Goes on without a server, if that is asked for and others are left.
+    fn leave_out(&mut self, error: CommandError) -> Result<(), CommandError> {
+        let known = format!("{:?}", error.clone().into_error(None));
+        let is_known = |it: &LockError| format!("{it:?}") == known;
+        if self.missing.iter().any(is_known) {
+            return Ok(()); // several of its locks were found
+        }
+        if !self.may_be_partial || !error.may_pass() || self.missing.len() + 1 >= self.servers {
+            return Err(error);
+        }
+        self.missing.push(error.into_error(None));
         Ok(())
     }
 
@@ -176,9 +229,10 @@ impl Listing {
         let (settings, backend) = (self.core.settings(), self.core.backend());
         let (connect, within) = (settings.connect_timeout, settings.command_timeout);
         let keys: Vec<&str> = self.found.iter().take(PAGE).map(String::as_str).collect();
-        let mut stored = Vec::new();
+        let mut looked = Vec::new();
         if let Some(link) = &self.link {
-            stored = link.inspect(&keys, self.part, within).await?;
+            let stored = link.inspect(&keys, self.part, within).await?;
+            looked.extend(stored.into_iter().map(Ok));
         } else {
             let part = self.part;
             let each = keys.iter().map(|key| -> Answer<'_, Vec<Stored>> {
@@ -188,16 +242,24 @@ impl Listing {
                 })
             });
             for one in backend::all(each.collect()).await {
-                stored.extend(one?);
+                match one {
+                    Ok(stored) => looked.extend(stored.into_iter().map(Ok)),
+                    Err(error) => looked.push(Err(error)),
+                }
             }
         }
-        let all = keys.iter().zip(stored);
-        let reports = all.filter_map(|(key, stored)| {
+        let (mut reports, mut failed) = (Vec::new(), Vec::new());
+        for (key, stored) in keys.iter().zip(looked) {
             let bare = key.strip_prefix(&settings.namespace).unwrap_or(key);
-            stored.report(bare).filter(|it| it.kind().is_some())
-        });
-        let reports = reports.collect();
+            match stored {
+                Ok(stored) => reports.extend(stored.report(bare).filter(|it| it.kind().is_some())),
+                Err(error) => failed.push(error),
+            }
+        }
         let done = keys.len();
+        failed
+            .into_iter()
+            .try_for_each(|error| self.leave_out(error))?;
         self.found.drain(..done);
         Ok(reports)
     }

@@ -65,6 +65,13 @@ impl Admin {
         Self(core)
     }
 
+    /// Whether a server knows who waits for a lock. With [several
+    /// servers](crate::Config::redlock) nobody queues at any of them, so the reports have no waiters.
+    #[must_use]
+    pub fn sees_waiters(&self) -> bool {
+        self.0.has_queues()
+    }
+
     /// The locks whose keys match a glob pattern, page by page; nothing is sent before
     /// [`Listing::next_page`].
     ///

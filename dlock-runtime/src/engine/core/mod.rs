@@ -26,7 +26,7 @@ use crate::backend::redis::{Cluster, NodePlan, Redis};
 use crate::backend::{self, Backend, Link, NodeBackend};
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
-use crate::policy::server_check::{PoolSettings, judge, judge_nodes};
+use crate::policy::server_check::{PoolSettings, judge, judge_away, judge_nodes};
 use crate::policy::tokens::Census;
 use crate::values::about::WrittenName;
 use crate::values::config::{Address, Config, RedisAddress, Settings};
@@ -72,9 +72,10 @@ impl Core {
         })?;
         let observers = Arc::new(Observers::new(settings.observing.listener.clone()));
         let (clock, timeout) = (backend.clock(), settings.command_timeout);
+        let namespace = settings.namespace.len();
         let shared = Arc::new(match backend.offers() {
-            Offers::Quorum => Shared::of_quorum(clock, timeout),
-            _ => Shared::new(clock, timeout, Tokens::default()),
+            Offers::Quorum => Shared::of_quorum(clock, timeout, namespace),
+            _ => Shared::new(clock, timeout, namespace, Tokens::default()),
         });
         let core = Arc::new(Core {
             home: Home::here(),
@@ -124,17 +125,49 @@ impl Core {
         links.into_iter().collect()
     }
 
-    /// Checks the servers over these connections.
+    /// A connection to each server that can be reached, and why each of the others can't.
+    ///
+    /// # Errors
+    /// If none can be reached, or one refuses.
+    pub(super) async fn links_to_reachable(
+        &self,
+        within: Duration,
+    ) -> Result<(Vec<Arc<dyn Link>>, Vec<CommandError>), CommandError> {
+        let (mut links, mut away) = (Vec::new(), Vec::new());
+        for connected in self.backend.connect_all(within).await? {
+            match connected {
+                Ok(link) => links.push(link),
+                Err(error) => away.push(error),
+            }
+        }
+        let is_fatal = |error: &CommandError| links.is_empty() || !error.may_pass();
+        match away.iter().position(is_fatal) {
+            Some(at) => Err(away.swap_remove(at)),
+            None => Ok((links, away)),
+        }
+    }
+
+    /// Checks the servers over these connections; others are `away`.
     pub(super) async fn check(
         &self,
         links: &[Arc<dyn Link>],
+        mut away: Vec<CommandError>,
     ) -> Result<Vec<Finding>, CommandError> {
         let mut answers = Vec::new();
         let checks = links
             .iter()
             .map(|link| link.check(self.settings.command_timeout));
         for answer in backend::all(checks.collect()).await {
-            answers.extend(answer?);
+            match answer {
+                Ok(found) => answers.extend(found),
+                Err(error) if error.may_pass() => away.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        if answers.is_empty()
+            && let Some(error) = away.pop()
+        {
+            return Err(error);
         }
         let pool = PoolSettings {
             namespace: &self.settings.namespace,
@@ -150,7 +183,10 @@ impl Core {
                 None => it,
             })
         });
-        let mut findings: Vec<_> = judge_nodes(&self.backend.nodes()).chain(found).collect();
+        let away = away.iter().map(|why| judge_away(why));
+        let nodes = self.backend.nodes();
+        let found = judge_nodes(&nodes).chain(away).chain(found);
+        let mut findings: Vec<_> = found.collect();
         findings.sort_by_key(Finding::weight); // stable
         Ok(findings)
     }
@@ -159,7 +195,7 @@ impl Core {
     /// in a task of its own: that would outlive a short program's pool, or never run.
     async fn log_findings(&self, links: &[Arc<dyn Link>]) {
         // A failure is ignored: if the server is away, the first lock says so.
-        let mut findings = self.check(links).await.unwrap_or_default();
+        let mut findings = self.check(links, Vec::new()).await.unwrap_or_default();
         findings.retain(Finding::is_logged);
         for finding in findings {
             observe::found(&self.settings.address, &finding);
@@ -201,6 +237,11 @@ impl Core {
     /// Checks that the backend can do what a caller wants, before anything is sent or queued.
     pub(crate) fn offers(&self, wanted: Wanted<'_>) -> Result<(), LockError> {
         self.offers.check(wanted).map_err(LockError::config)
+    }
+
+    /// Whether waiters queue at the server.
+    pub(crate) fn has_queues(&self) -> bool {
+        self.offers != Offers::Quorum
     }
 
     pub(crate) fn tokens(&self) -> &TokenSource {

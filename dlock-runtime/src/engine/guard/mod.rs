@@ -143,7 +143,7 @@ impl LockGuard {
     /// let pool = LockPool::connect("memory://").await?;
     /// let both = pool.lock_all(["account:9", "account:7"]).acquire().await?;
     /// let fences: Vec<_> = both.parts().map(|part| (part.key().to_string(), part.fence())).collect();
-    /// assert_eq!(fences[0].0, "lock:account:7");
+    /// assert_eq!(fences[0].0, "account:7");
     /// assert!(fences[0].1 < fences[1].1);
     /// # both.release().await?; Ok(()) }
     /// ```

@@ -127,7 +127,7 @@ impl LockGuard {
                 Err(error) => {
                     let error = error.into_error(Some(self.key()));
                     observe::release_unclear(
-                        self.key().as_str(),
+                        self.key().parts(),
                         &error,
                         self.hold.core.unclear_release(),
                     );
@@ -264,7 +264,7 @@ impl LockGuard {
     fn released(&self, found: Found) -> Released {
         match found {
             Found { found: false, .. } => {
-                observe::release_found_nothing(self.key().as_str());
+                observe::release_found_nothing(self.key().parts());
                 Released::NotHeld
             }
             Found { rest: 0, .. } => Released::Freed,

@@ -111,7 +111,7 @@ impl<'a> Waiter<'a> {
         let queues = self.core.local_queues();
         let holder = queues.at(queue_key, |it| it.queue_state.holder.clone());
         let holder = holder.flatten();
-        observe::slow_acquire(key.as_str(), &site.name(), waited, holder.as_deref());
+        observe::slow_acquire(key.parts(), &site.name(), waited, holder.as_deref());
     }
 
     /// `asked`: the leader that has sent the first acquire, and been answered.

@@ -209,7 +209,7 @@ async fn renew(leases: Arc<LeaseTable>, batch: Batch) {
         }
         Err(why) => {
             if !leases.warned.swap(true, Ordering::Relaxed) {
-                observe::renewals_fail(key, items.len(), &why);
+                observe::renewals_fail(leases.shared.parts(key), items.len(), &why);
             }
         }
     }

@@ -6,6 +6,7 @@
 
 pub(crate) mod rights;
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use self::rights::{Refused, Why, right};
@@ -109,6 +110,13 @@ pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> 
     findings.extend(not_checked(answers, &unknown));
     findings.sort_by_key(Finding::weight); // stable
     findings
+}
+
+/// A master of a cluster that can't be reached.
+pub(crate) fn judge_away(why: &dyn Display) -> Finding {
+    let risk = format!("{why}: calls about its locks fail, and nothing else is known about it");
+    let advice = "start it, or look at its log and the network, and check again";
+    Finding::new(Concern::Unreachable, Harms, risk, advice).unlogged()
 }
 
 /// What the nodes of a quorum risk that do not vote: each costs one of the failures that a lock

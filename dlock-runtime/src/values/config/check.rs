@@ -339,7 +339,17 @@ fn check_grant_secret(secret: &Secret) -> Result<(), String> {
     Err("grant_secret: shorter than 16 bytes or longer than 1024; give 32 random ones".to_owned())
 }
 
+/// A text without the quotes around it, and blanks, which some readers of files do not take away.
+pub(super) fn unwrapped(text: &str) -> &str {
+    let text = text.trim();
+    let inner = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
+}
+
 fn check_namespace(namespace: &str) -> Result<(), String> {
+    if unwrapped(namespace).len() < namespace.len() {
+        return Err("namespace: stands in quotes or has a blank at an end, which would be part of every key; leave it out".to_owned());
+    }
     if namespace.len() > 128 {
         return Err("namespace: longer than 128 bytes; shorten it".to_owned());
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use dlock_grammar::spelling::nearest;
 
 use super::Config;
+use super::check::unwrapped;
 use crate::values::error::LockError;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
@@ -168,8 +169,7 @@ impl Config {
         let (mut wrong, mut url, mut written) = (Vec::new(), None, Vec::new());
         let mut any_hopeless = false;
         for (name, value) in variables.filter(|(name, _)| !is_of_others(name)) {
-            let Some(value) = value else {
-                wrong.push(format!("{name}: not valid UTF-8"));
+            let Some(value) = read(&name, value, &mut wrong) else {
                 continue;
             };
             if name == URL {
@@ -263,6 +263,26 @@ impl Setting {
             config
         })
     }
+}
+
+/// The value as it was meant, so that what else is wrong is said too. What is, or may be, a secret
+/// is not repeated.
+fn read(name: &str, value: Option<String>, wrong: &mut Vec<String>) -> Option<String> {
+    let Some(value) = value else {
+        wrong.push(format!("{name}: not valid UTF-8"));
+        return None;
+    };
+    let meant = unwrapped(&value);
+    if meant.len() == value.len() {
+        return Some(value);
+    }
+    let is_known = SETTINGS.iter().any(|(known, _)| *known == name);
+    let may_be_shown = is_known && name != "DLOCK_GRANT_SECRET";
+    let shown = if may_be_shown { meant } else { "…" };
+    wrong.push(format!(
+        "{name}: stands in quotes or has a blank at an end, which an env file hands on as part of it; write {name}={shown} without them"
+    ));
+    Some(meant.to_owned())
 }
 
 /// The variables of the environment that begin like ours.

@@ -70,7 +70,8 @@ impl LockReport {
         &self.waiters
     }
 
-    /// How many wait, in the same sense.
+    /// How many wait, in the same sense. Always 0 where
+    /// [`Admin::sees_waiters`](crate::Admin::sees_waiters) is `false`.
     #[must_use]
     pub fn waiter_count(&self) -> usize {
         self.waiter_count

@@ -247,6 +247,60 @@ fn a_missing_address_and_an_unknown_variable_are_refused() {
     assert_eq!(said.matches("DLOCK_HOLDER_NAME").count(), 1, "{said}");
 }
 
+/// `docker run --env-file`, Kubernetes and systemd hand on what a shell takes away.
+#[test]
+fn a_value_in_quotes_or_with_blanks_at_its_ends_is_refused() {
+    for name in [
+        "DLOCK_NAMESPACE",
+        "DLOCK_URL",
+        "DLOCK_GRANT_SECRET",
+        "DLOCK_PASSWORD", // none of dlock's
+        "DLOCK_HOLDER_NAME",
+        "DLOCK_TLS_CA",
+        "DLOCK_DEFAULT_TTL",
+    ] {
+        for value in [
+            "\"CANARY:\"",
+            "'CANARY:'",
+            " CANARY:",
+            "CANARY:\t",
+            "CANARY:\r\n",
+        ] {
+            let url = [("DLOCK_URL", "memory://")];
+            let others = url.iter().filter(|it| it.0 != name).copied();
+            let variables: Vec<_> = others.chain([(name, value)]).collect();
+            let why = refused(&variables);
+            let says = format!("{name}: stands in quotes or has a blank at an end");
+            assert!(why.contains(&says), "{value:?}: {why}");
+            let is_secret = ["URL", "SECRET", "PASSWORD"]
+                .iter()
+                .any(|it| name.ends_with(it));
+            let shown = if is_secret { "…" } else { "CANARY:" };
+            let says = format!("write {name}={shown} without them");
+            assert!(why.contains(&says), "{why}");
+            assert!(!(is_secret && why.contains("CANARY")), "{why}");
+        }
+    }
+    let why = refused(&[("DLOCK_URL", "\"memory://\""), ("DLOCK_LAZY", "'x'")]);
+    assert!(
+        why.contains("DLOCK_LAZY: \"x\" is neither"),
+        "all mistakes: {why}"
+    );
+    // A quote in it, or at one end, is the value's own.
+    for name in ["it's", "\"a", "a'", "'a\"", "a b"] {
+        let kept = settings("DLOCK_HOLDER_NAME", name).holder_name;
+        assert_eq!(kept.as_deref(), Some(name));
+    }
+    for namespace in ["\"shop:\"", "'shop:'", " shop:", "shop: "] {
+        let why = Config::new("memory://").namespace(namespace).check();
+        let why = why.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            why.contains("namespace: stands in quotes"),
+            "{namespace}: {why}"
+        );
+    }
+}
+
 /// A namespace that a deployment's template left empty would exclude no other program.
 #[test]
 fn an_empty_value_is_refused() {

@@ -77,7 +77,7 @@ fn busy(left: Duration) -> LockError {
 }
 
 fn key() -> Key {
-    Key::from("lock:item:7")
+    Key::from("item:7").in_namespace("lock:").unwrap()
 }
 
 fn all() -> Vec<LockError> {
@@ -161,11 +161,11 @@ fn debug_is_the_variant_the_text_and_its_source_in_one_line() {
         ),
         (
             busy(Duration::ZERO),
-            "Busy: lock:item:7 is busy: held by a program that does not use dlock (waited 1s)",
+            "Busy: item:7 is busy: held by a program that does not use dlock (waited 1s)",
         ),
         (
             refused(Refusal::Misconfigured),
-            "Refused: the server refused (lock:item:7): it can't persist or replicate writes; see its log: THE SERVER'S WORDS",
+            "Refused: the server refused (item:7): it can't persist or replicate writes; see its log: THE SERVER'S WORDS",
         ),
     ] {
         assert!(format!("{error:?}").starts_with(says), "{error:?}");
@@ -184,10 +184,14 @@ fn debug_is_the_variant_the_text_and_its_source_in_one_line() {
 fn a_text_names_its_key() {
     for error in all() {
         assert_eq!(
-            error.to_string().contains("lock:item:7"),
+            error.to_string().contains("item:7"),
             error.key().is_some(),
             "{error}"
         );
+        let is_stored = error
+            .to_string()
+            .contains("(item:7, stored as lock:item:7)");
+        assert_eq!(error.to_string().contains("lock:"), is_stored, "{error}");
     }
 }
 
@@ -283,7 +287,7 @@ fn others_say_what_to_do() {
                 cause: UnavailableCause::TooFewNodes,
                 source: Reason::new("a votes in 3 s"),
             },
-            "too few nodes vote (lock:item:7): wait for those that do not vote yet",
+            "too few nodes vote (item:7): wait for those that do not vote yet",
         ),
         (
             LockError::Unavailable {

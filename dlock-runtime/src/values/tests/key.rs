@@ -23,8 +23,11 @@ fn the_namespace_stands_in_front() {
     assert_eq!(key.as_str(), "shop:item:7");
     assert_eq!(
         (key.to_string(), format!("{key:?}")),
-        ("shop:item:7".to_owned(), "\"shop:item:7\"".to_owned())
+        ("item:7".to_owned(), "\"item:7\" in \"shop:\"".to_owned())
     );
+    let none = Key::from("item:7");
+    let shown = (none.to_string(), format!("{none:?}"));
+    assert_eq!(shown, ("item:7".to_owned(), "\"item:7\"".to_owned()));
 }
 
 #[test]

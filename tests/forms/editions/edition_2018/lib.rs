@@ -23,7 +23,7 @@ pub use drops::{locked, plain, Log};
 /// The name of the innermost lock, without the namespace.
 fn held() -> String {
     let held = locks::current().map(|held| held.key().to_string());
-    held.unwrap_or_default().replace("lock:", "")
+    held.unwrap_or_default()
 }
 
 /// Every argument that expands to something.

@@ -114,6 +114,7 @@ impl Site {
         let shared = Arc::new(Shared::new(
             Clock::real(),
             Duration::from_secs(1),
+            0,
             Tokens::default(),
         ));
         Arc::new(Self {

@@ -17,6 +17,7 @@ use crate::policy::local_queue::Grant;
 use crate::policy::retry::Pause;
 use crate::values::error::LockError;
 use crate::values::holder::{self, Reading};
+use crate::values::key::KeyParts;
 use crate::values::token::Token;
 
 impl Leader {
@@ -53,12 +54,17 @@ impl Leader {
             Reading::Holder(holder) => holder.to_string(),
             Reading::UnknownLayout => "a program with another version of dlock".to_owned(),
         };
-        observe::queued(self.queue_key().key(), holder);
+        observe::queued(self.key(), holder);
         if self.core.settings().observing.slow_acquire.is_some() {
             let holder = Some(holder());
             let queues = self.core.local_queues();
             queues.at(self.queue_key(), |it| it.queue_state.holder = holder);
         }
+    }
+
+    fn key(&self) -> KeyParts<'_> {
+        let namespace = self.core.settings().namespace.len();
+        KeyParts::new(self.queue_key().key(), namespace)
     }
 
     fn polls_again(&self, token: Token, pause: Duration) {
@@ -149,7 +155,7 @@ impl Leader {
 
     fn mention(&self, pause: Pause, error: &CommandError) {
         if let Some(lasted) = pause.mention {
-            observe::waiting_through_outage(self.queue_key().key(), lasted, error);
+            observe::waiting_through_outage(self.key(), lasted, error);
         }
     }
 
