@@ -69,6 +69,27 @@ async fn least() -> Result<String, LockError> {
     Ok(held())
 }
 
+/// Arguments that the body does not use, or not all of.
+#[distributed_lock(key = "unused:<id>:<name>")]
+async fn unused(
+    id: String,
+    _hushed: String,
+    _: String,
+    Named { name, .. }: Named,
+    mut last: Vec<u8>,
+) -> Result<String, LockError> {
+    last.push(1);
+    assert_eq!(last.len(), 1);
+    Ok(held())
+}
+
+/// A pattern in the signature ignores a part of it.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    _rest: String,
+}
+
 /// Two locks, and no `Result`.
 #[distributed_lock(key = "outer", on_error = |error| panic!("{error}"))]
 #[distributed_lock(key = "inner", on_error = |error| panic!("{error}"), on_busy = "skip", wait = "1s")]
@@ -150,7 +171,7 @@ mod forbidden {
     use super::{LockError, distributed_lock, held};
 
     #[distributed_lock(key = "forbidden:<id>", guard = lock)]
-    pub(super) async fn function(id: u8) -> Result<String, LockError> {
+    pub(super) async fn function(id: String, _: String, (): ()) -> Result<String, LockError> {
         let _: &dlock_runtime::LockGuard = lock;
         Ok(held())
     }
@@ -166,13 +187,25 @@ async fn every_expansion_is_quiet() {
     assert_eq!(shop.dynamic(1).await.unwrap(), "dynamic:1");
     pool.scope(async {
         assert_eq!(least().await.unwrap(), "least");
+        let name = || "n".to_owned();
+        let named = Named {
+            name: name(),
+            _rest: name(),
+        };
+        let outcome = unused(name(), name(), name(), named, vec![]).await;
+        assert_eq!(outcome.unwrap(), "unused:n:n");
         let mut log = Vec::new();
         stacked(&mut log).await;
         assert_eq!(log, ["inner"]);
         let keys: Vec<_> = returns_impl(1).await.into_iter().collect();
         assert_eq!(keys, ["impl:1"]);
         assert_eq!(forbidden_groups::function(1).await.unwrap(), "groups:1");
-        assert_eq!(forbidden::function(1).await.unwrap(), "forbidden:1");
+        assert_eq!(
+            forbidden::function("1".to_owned(), String::new(), ())
+                .await
+                .unwrap(),
+            "forbidden:1"
+        );
     })
     .await;
 }

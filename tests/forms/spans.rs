@@ -117,6 +117,31 @@ async fn between(id: u8) -> Result<String, LockError> {
     Ok([current_span(), &held()].join(" "))
 }
 
+struct NotRecorded;
+
+/// What the signature does not name is not recorded, and what it names can be skipped.
+#[distributed_lock(key = "below:<id>")]
+#[instrument(skip(part))]
+async fn ignores_arguments(
+    id: u8,
+    _: NotRecorded,
+    (part, _): (NotRecorded, NotRecorded),
+) -> Result<String, LockError> {
+    let NotRecorded = part;
+    Ok([current_span(), &held()].join(" "))
+}
+
+#[tokio::test]
+async fn arguments_without_a_name_are_not_recorded() {
+    let (log, _default) = logged();
+    let pool = memory().await;
+    let call = ignores_arguments(1, NotRecorded, (NotRecorded, NotRecorded));
+    let (waiting, after, outcome) = behind("below:1", &pool, &log, call).await;
+    assert_eq!(outcome.unwrap(), "ignores_arguments below:1");
+    assert_eq!(waiting, ["new ignores_arguments{id=1}"]);
+    assert_eq!(after, ["close ignores_arguments"]);
+}
+
 #[tokio::test]
 async fn above_it_covers_the_body_alone() {
     let (log, _default) = logged();

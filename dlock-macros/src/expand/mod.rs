@@ -6,6 +6,7 @@
 
 use crate::{
     model::{Guard, Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    owned,
     signature::{Form, Function, Output},
 };
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
@@ -43,13 +44,20 @@ pub(crate) fn function(model: &Model, are_listed: bool) -> TokenStream {
         function,
         form,
         output,
+        owned,
         locks,
     } = model;
     rewrite(function, form, |statements, brace| {
         // The first lock is added last: it goes around all others.
-        let locks = locks.iter().rev();
-        locks.fold(statements, |inside, lock| {
-            lock.around(&inside, brace, output, are_listed)
+        let locks = locks.iter().rev().enumerate();
+        locks.fold(statements, |inside, (depth, lock)| {
+            let taken = owned::statements(owned, depth == 0);
+            let body = Body {
+                taken,
+                seen: owned::seen_by(lock, owned),
+                block: block(inside, brace),
+            };
+            lock.around(&body, output, are_listed)
         })
     })
 }
@@ -120,6 +128,15 @@ fn part(part: &KeyPart) -> TokenStream {
     }
 }
 
+/// What a lock goes around.
+struct Body {
+    /// The statements by which it owns its parameters.
+    taken: TokenStream,
+    /// Those by which the lock's key sees parameters that only the body binds.
+    seen: TokenStream,
+    block: TokenStream,
+}
+
 impl Lock {
     // Input:
     //     user's statements
@@ -127,22 +144,16 @@ impl Lock {
     // Output:
     //     static __DLOCK_SPEC: Spec = …;
     //     let __key = …;
-    //     let __body = async move { edge; guard; user's statements };
+    //     let __body = async move { parameters; edge; guard; user's statements };
     //     match run(&__DLOCK_SPEC, __key, __body).await { … }
-    fn around(
-        &self,
-        statements: &TokenStream,
-        brace: Brace,
-        output: &Output,
-        is_listed: bool,
-    ) -> TokenStream {
+    fn around(&self, inside: &Body, output: &Output, is_listed: bool) -> TokenStream {
         let krate = &self.krate;
         let [body, value, error] = ["body", "value", "error"].map(ours);
         let spec = self.spec();
         let edge = edge(krate, output);
         let guard = self.guard.as_ref().map(guard);
-        let block = block(statements.clone(), brace);
-        let Call { bind, run } = self.call();
+        let Body { taken, seen, block } = inside;
+        let Call { bind, run } = self.call(seen);
         let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
         let listed = is_listed.then(|| self.listed());
@@ -151,7 +162,7 @@ impl Lock {
             static __DLOCK_SPEC: #krate::__private::Spec = #spec;
             #listed
             #bind
-            let #body = async move { #edge #guard #block };
+            let #body = async move { #taken #edge #guard #block };
             match #krate::__private::#run.await {
                 ::core::result::Result::Ok(#value) => #value,
                 #skip
