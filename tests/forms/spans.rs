@@ -12,16 +12,16 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::{held, memory};
 
-/// The events of this module, a line each: `new buy{id=7}`, `close buy`, `event buy: error=…`.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+/// The events of a target, a line each: `new buy{id=7}`, `close buy`, `event buy: error=…`.
+#[derive(Clone)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>, &'static str);
 
 impl Log {
     fn push(&self, line: String) {
         self.0.lock().unwrap().push(line);
     }
 
-    fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -38,7 +38,7 @@ impl Visit for Fields {
 impl<S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>> Layer<S> for Log {
     /// dlock's own spans are left out, as in a program that does not record them.
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        metadata.target() == module_path!()
+        metadata.target() == self.1
     }
 
     fn on_new_span(&self, span: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
@@ -85,9 +85,13 @@ async fn behind<T>(
     (waiting, log.take(), outcome)
 }
 
-/// The log of this thread, for as long as the guard lives.
 fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
-    let log = Log::default();
+    logged_of(module_path!())
+}
+
+/// The log of this thread, for as long as the guard lives.
+pub(crate) fn logged_of(target: &'static str) -> (Log, tracing::subscriber::DefaultGuard) {
+    let log = Log(Arc::default(), target);
     let subscriber = tracing_subscriber::registry().with(log.clone());
     (log, tracing::subscriber::set_default(subscriber))
 }

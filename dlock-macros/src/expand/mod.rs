@@ -7,7 +7,7 @@
 use crate::{
     model::{Guard, Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
     owned,
-    signature::{Form, Function, Output},
+    signature::{Form, Function, Output, OutputKind},
 };
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -156,6 +156,7 @@ impl Lock {
         let Call { bind, run } = self.call(seen);
         let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
+        let failure = failure(krate, output);
         let listed = is_listed.then(|| self.listed());
         // The items come first: clippy warns about an item after statements.
         quote! {
@@ -163,7 +164,7 @@ impl Lock {
             #listed
             #bind
             let #body = async move { #taken #edge #guard #block };
-            match #krate::__private::#run.await {
+            match #krate::__private::#run #failure .await {
                 ::core::result::Result::Ok(#value) => #value,
                 #skip
                 ::core::result::Result::Err(#error) => #on_error,
@@ -274,6 +275,14 @@ fn call(function: &Expr, error: &Ident) -> TokenStream {
 fn edge(krate: &TokenStream, output: &Output) -> TokenStream {
     let (ty, span) = (&output.ty, Span::mixed_site().located_at(output.span));
     quote_spanned!(span=> if false { return <#ty as #krate::__private::Never>::never(); })
+}
+
+/// How the error in a value is told, if a loss takes its place. Here its type is known.
+fn failure(krate: &TokenStream, output: &Output) -> Option<TokenStream> {
+    let value = ours("value");
+    (output.kind == OutputKind::Other).then(
+        || quote!(.failing_with(|#value| #krate::__private::returned(#value).__dlock_error())),
+    )
 }
 
 /// With the braces of the user's body, an error about its tail points there, and the temporaries of

@@ -144,6 +144,14 @@ pub(crate) fn release_found_nothing(key: &str) {
     warn!(key = &*fit(key), "released a lock that was no longer ours");
 }
 
+/// Its caller gets the loss instead.
+pub(crate) fn error_dropped(key: &str, error: &dyn Display) {
+    warn!(
+        key = &*fit(key),
+        %error, "dropped the error that a body returned, because its lock was lost"
+    );
+}
+
 pub(crate) fn release_unclear(key: &str, why: &dyn Display, total: u64) {
     warn!(
         key = &*fit(key),
