@@ -215,7 +215,7 @@ impl Lock {
         ];
         let (name, written) = (&self.name, written.iter().flatten());
         quote! {
-            #krate::__private::Spec::new(::core::concat!(::core::module_path!(), "::", #name)) #(#written)*
+            #krate::__private::Spec::new(::core::concat!(::core::module_path!(), "::", #name)).inside(|| ()) #(#written)*
         }
     }
 
