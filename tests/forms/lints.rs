@@ -153,6 +153,53 @@ mod forbidden_groups {
     }
 }
 
+/// A crate may want each value returned by a `return`.
+mod returned {
+    #![forbid(
+        clippy::implicit_return,
+        clippy::missing_docs_in_private_items,
+        clippy::question_mark_used,
+        clippy::exhaustive_structs,
+        clippy::pattern_type_mismatch,
+        clippy::shadow_same,
+        clippy::shadow_reuse,
+        clippy::let_underscore_untyped,
+        clippy::let_underscore_must_use,
+        clippy::default_numeric_fallback,
+        clippy::ref_patterns,
+        clippy::semicolon_outside_block,
+        clippy::absolute_paths
+    )]
+    #![allow(clippy::needless_return, reason = "`implicit_return` is its contrary")]
+
+    use super::{LockError, distributed_lock, held};
+
+    /// Two locks, and an argument.
+    #[distributed_lock(key = "outer:<id>", renew)]
+    #[distributed_lock(key = "returned:<id>", guard = lock)]
+    pub(super) async fn function(id: String, _: String) -> Result<String, LockError> {
+        assert!(lock.is_held());
+        return Ok(held());
+    }
+
+    /// Nothing to return.
+    #[distributed_lock(key = "returned", on_error = drop)]
+    pub(super) async fn nothing(text: &mut String) {
+        text.push_str(&held());
+    }
+
+    /// Only a `Result`.
+    #[distributed_lock(key = "returned", on_busy = "skip", map_err = super::to_text)]
+    pub(super) async fn skipped() -> Result<Option<String>, String> {
+        return Ok(Some(held()));
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes it so")]
+fn to_text(error: LockError) -> String {
+    error.to_string()
+}
+
 /// No `allow`, not even one of an expansion, can override what is forbidden.
 mod forbidden {
     #![forbid(
@@ -194,6 +241,13 @@ async fn every_expansion_is_quiet() {
         };
         let outcome = unused(name(), name(), name(), named, vec![]).await;
         assert_eq!(outcome.unwrap(), "unused:n:n");
+        let outcome = returned::function(name(), name()).await;
+        assert_eq!(outcome.unwrap(), "returned:n");
+        let mut text = name();
+        returned::nothing(&mut text).await;
+        assert_eq!(text, "nreturned");
+        let outcome = returned::skipped().await;
+        assert_eq!(outcome.unwrap().unwrap(), "returned");
         let mut log = Vec::new();
         stacked(&mut log).await;
         assert_eq!(log, ["inner"]);

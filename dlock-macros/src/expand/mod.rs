@@ -32,7 +32,7 @@ mod target;
 //             if false { return <Result<u64, E> as Never>::never(); }
 //             Ok(id)
 //         };
-//         match run(&__DLOCK_SPEC, __key, __body).await {
+//         return match run(&__DLOCK_SPEC, __key, __body).await {
 //             Ok(__value) => __value,
 //             Err(__error) => <Result<u64, E> as FromLockError>::from_lock_error(__error),
 //         }
@@ -47,12 +47,16 @@ pub(crate) fn function(model: &Model, are_listed: bool) -> TokenStream {
         owned,
         locks,
     } = model;
+    // With a `return` the function is to `clippy::implicit_return` as it wants them. The body of
+    // `#[async_trait]` is no function.
+    let leave = matches!(form, Form::Async).then(|| quote!(return));
     rewrite(function, form, |statements, brace| {
         // The first lock is added last: it goes around all others.
         let locks = locks.iter().rev().enumerate();
         locks.fold(statements, |inside, (depth, lock)| {
             let taken = owned::statements(owned, depth == 0);
             let body = Body {
+                leave: leave.clone(),
                 taken,
                 seen: owned::seen_by(lock, owned),
                 block: block(inside, brace),
@@ -130,6 +134,8 @@ fn part(part: &KeyPart) -> TokenStream {
 
 /// What a lock goes around.
 struct Body {
+    /// `return`, if the call's value is the function's.
+    leave: Option<TokenStream>,
     /// The statements by which it owns its parameters.
     taken: TokenStream,
     /// Those by which the lock's key sees parameters that only the body binds.
@@ -152,7 +158,12 @@ impl Lock {
         let spec = self.spec();
         let edge = edge(krate, output);
         let guard = self.guard.as_ref().map(guard);
-        let Body { taken, seen, block } = inside;
+        let Body {
+            leave,
+            taken,
+            seen,
+            block,
+        } = inside;
         let Call { bind, run } = self.call(seen);
         let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
@@ -164,7 +175,7 @@ impl Lock {
             #listed
             #bind
             let #body = async move { #taken #edge #guard #block };
-            match #krate::__private::#run #failure .await {
+            #leave match #krate::__private::#run #failure .await {
                 ::core::result::Result::Ok(#value) => #value,
                 #skip
                 ::core::result::Result::Err(#error) => #on_error,
