@@ -9,8 +9,8 @@ use crate::pattern::bound_names;
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::{
-    Block, Expr, ExprAsync, ExprCall, GenericArgument, GenericParam, Local, Pat, Signature, Stmt,
-    Type, parse::Parser as _, token::Brace, visit_mut::VisitMut,
+    Attribute, Block, Expr, ExprAsync, ExprCall, GenericArgument, GenericParam, Local, Pat,
+    Signature, Stmt, Type, parse::Parser as _, token::Brace, visit_mut::VisitMut,
 };
 
 /// Whether `async_trait` wrote this signature: it adds a lifetime of its own name to every method.
@@ -117,14 +117,23 @@ impl AsyncTrait {
 
     /// The names that are bound where the body stands, besides the arguments of the signature.
     pub(crate) fn names(&self) -> Vec<Ident> {
-        let mut names = Vec::new();
-        for statement in self.around.iter().flat_map(|around| &around.before) {
-            if let Stmt::Local(local) = statement {
-                bound_names(&local.pat, &mut names);
-            }
-        }
+        let mut names: Vec<_> = self.locals().map(|(_, name)| name).collect();
         names.retain(|name| name != "__self" && !name.to_string().starts_with("__arg"));
         names
+    }
+
+    /// The variables around the body, with the attributes of their statements.
+    pub(crate) fn locals(&self) -> impl Iterator<Item = (Vec<Attribute>, Ident)> {
+        let before = self.around.iter().flat_map(|around| &around.before);
+        let locals = before.filter_map(|statement| match statement {
+            Stmt::Local(local) => Some(local),
+            _ => None,
+        });
+        locals.flat_map(|local| {
+            let mut names = Vec::new();
+            bound_names(&local.pat, &mut names);
+            names.into_iter().map(|name| (local.attrs.clone(), name))
+        })
     }
 
     // Input:

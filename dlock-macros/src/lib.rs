@@ -5,7 +5,7 @@
 //!
 //! `args` (what was written) → `rules` (every error at once) → `model` → `expand` (the rewrite)
 //!
-//! Beside them: `signature` (the function), `async_trait` (a method that `#[async_trait]` has
+//! Beside them: `signature` (the function), `owned` (its parameters), `async_trait` (a method that `#[async_trait]` has
 //! rewritten), `template` (the key's text). `dlock-grammar` says what a duration, a lease or a key
 //! may be; the runtime uses it too. Generated code uses only `dlock_runtime::__private` and the
 //! public types of the runtime.
@@ -15,6 +15,7 @@ mod async_trait;
 mod errors;
 mod expand;
 mod model;
+mod owned;
 mod pattern;
 mod rules;
 mod signature;

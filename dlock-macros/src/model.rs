@@ -3,6 +3,7 @@
 //! Data only. Invariant: nothing in a [`Model`] can be wrong, so `expand` returns no errors.
 
 use crate::{
+    owned::Owned,
     signature::{Form, Function, Output},
     template::Place,
 };
@@ -15,6 +16,8 @@ pub(crate) struct Model {
     pub(crate) function: Function,
     pub(crate) form: Form,
     pub(crate) output: Output,
+    /// In the order of the signature.
+    pub(crate) owned: Vec<Owned>,
     /// From the top down: the first one is acquired first and is the outermost.
     pub(crate) locks: Vec<Lock>,
 }

@@ -83,12 +83,15 @@ fn first(tokens: TokenStream) -> TokenStream {
 pub(crate) const ON_MAIN: &str = "the lock of `main` would be taken before its body calls `init`: put `#[distributed_lock]` on an `async fn` \
      that `main` calls";
 
-/// Whether a name occurs in the tokens.
-fn mentions(tokens: TokenStream, name: &str) -> bool {
+/// Whether a name, without `r#`, occurs in the tokens, or as a word in a literal: `"{name}"`.
+pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
+    use syn::ext::IdentExt as _;
+    let is_end = |sign: char| !sign.is_alphanumeric() && sign != '_';
     tokens.into_iter().any(|tree| match tree {
-        TokenTree::Ident(ident) => ident == name,
+        TokenTree::Ident(ident) => ident.unraw() == name,
         TokenTree::Group(group) => mentions(group.stream(), name),
-        _ => false,
+        TokenTree::Literal(literal) => literal.to_string().split(is_end).any(|word| word == name),
+        TokenTree::Punct(_) => false,
     })
 }
 

@@ -148,6 +148,68 @@ impl Receivers for Text {
     }
 }
 
+thread_local! {
+    static DROPPED: Cell<String> = const { Cell::new(String::new()) };
+}
+
+/// Notes its end; with `!` if no lock is held then.
+struct Noisy(&'static str);
+
+impl Drop for Noisy {
+    fn drop(&mut self) {
+        let end = dlock_runtime::current().map_or("!", |_| "");
+        DROPPED.set([&DROPPED.take(), self.0, end].concat());
+    }
+}
+
+macro_rules! dropping {
+    ($($name:ident: $(#[$lock:meta])*;)*) => {
+        #[async_trait(?Send)]
+        trait Dropping: Sized {
+            $(async fn $name(self, first: Noisy, _: Noisy, parts: (Noisy, Noisy), last: Noisy) -> Result<(), LockError>;)*
+        }
+
+        #[async_trait(?Send)]
+        impl Dropping for Noisy {
+            $($(#[$lock])*
+            async fn $name(self, first: Noisy, _: Noisy, (part, _): (Noisy, Noisy), _last: Noisy) -> Result<(), LockError> {
+                tokio::task::yield_now().await;
+                drop((first, part));
+                Ok(())
+            })*
+        }
+    };
+}
+
+dropping! {
+    plain:;
+    locked: #[distributed_lock(key = "drops")];
+    locked_below: #[tracing::instrument(skip_all)] #[distributed_lock(key = "drops")];
+    locked_above: #[distributed_lock(key = "drops")] #[tracing::instrument(skip_all)];
+}
+
+/// `#[async_trait]` itself drops what a pattern ignores before the body, so before the lock.
+#[tokio::test]
+async fn arguments_are_dropped_under_the_lock() {
+    let noisy = || {
+        let parts = (Noisy("3 "), Noisy("ignored "));
+        (Noisy("self "), Noisy("1 "), Noisy("2 "), parts, Noisy("4 "))
+    };
+    macro_rules! dropped {
+        ($method:ident) => {{
+            let (receiver, first, second, parts, last) = noisy();
+            let call = receiver.$method(first, second, parts, last);
+            on_memory(call).await.unwrap();
+            DROPPED.take().replace("ignored !", "ignored ")
+        }};
+    }
+    let order = "ignored 1 3 4 2 self ";
+    assert_eq!(dropped!(plain).replace('!', ""), order);
+    assert_eq!(dropped!(locked), order);
+    assert_eq!(dropped!(locked_below), order);
+    assert_eq!(dropped!(locked_above), order);
+}
+
 #[tokio::test]
 async fn without_send() {
     on_memory(async {

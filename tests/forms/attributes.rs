@@ -19,7 +19,17 @@ pub(crate) async fn documented() -> Result<String, LockError> {
 /// A lint of the body still fires, as its function expects; otherwise the expectation would warn.
 #[expect(unused_variables, reason = "fires in the body")]
 #[distributed_lock(key = "expected")]
-async fn expect_above(never_used: u8) -> Result<String, LockError> {
+async fn expect_above(never_used: Vec<u8>) -> Result<String, LockError> {
+    Ok(held())
+}
+
+/// The body owns them, and the compiler still calls them unused.
+#[distributed_lock(key = "expected")]
+async fn expect_at_arguments(
+    #[expect(unused_variables, reason = "fires here")] never_used: String,
+    #[expect(unused_variables, reason = "fires here")] (part, _): (String, String),
+    #[expect(unused_variables, unused_mut, reason = "both fire here")] mut last: String,
+) -> Result<String, LockError> {
     Ok(held())
 }
 
@@ -62,7 +72,10 @@ async fn must_use() -> String {
 async fn documented_expected_deprecated() {
     on_memory(async {
         assert_eq!(documented().await.unwrap(), "documented");
-        assert_eq!(expect_above(1).await.unwrap(), "expected");
+        assert_eq!(expect_above(vec![1]).await.unwrap(), "expected");
+        let [one, two, three, four] = [const { String::new() }; 4];
+        let outcome = expect_at_arguments(one, (two, three), four).await;
+        assert_eq!(outcome.unwrap(), "expected");
         assert_eq!(expect_below().await.unwrap(), "expected");
         #[expect(deprecated, reason = "the attribute is kept, so this fires")]
         let old = old().await.unwrap();

@@ -69,6 +69,27 @@ async fn least() -> Result<String, LockError> {
     Ok(held())
 }
 
+/// Arguments that the body does not use, or not all of.
+#[distributed_lock(key = "unused:<id>:<name>")]
+async fn unused(
+    id: String,
+    _hushed: String,
+    _: String,
+    Named { name, .. }: Named,
+    mut last: Vec<u8>,
+) -> Result<String, LockError> {
+    last.push(1);
+    assert_eq!(last.len(), 1);
+    Ok(held())
+}
+
+/// A pattern in the signature ignores a part of it.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    _rest: String,
+}
+
 /// Two locks, and no `Result`.
 #[distributed_lock(key = "outer", on_error = |error| panic!("{error}"))]
 #[distributed_lock(key = "inner", on_error = |error| panic!("{error}"), on_busy = "skip", wait = "1s")]
@@ -132,6 +153,53 @@ mod forbidden_groups {
     }
 }
 
+/// A crate may want each value returned by a `return`.
+mod returned {
+    #![forbid(
+        clippy::implicit_return,
+        clippy::missing_docs_in_private_items,
+        clippy::question_mark_used,
+        clippy::exhaustive_structs,
+        clippy::pattern_type_mismatch,
+        clippy::shadow_same,
+        clippy::shadow_reuse,
+        clippy::let_underscore_untyped,
+        clippy::let_underscore_must_use,
+        clippy::default_numeric_fallback,
+        clippy::ref_patterns,
+        clippy::semicolon_outside_block,
+        clippy::absolute_paths
+    )]
+    #![allow(clippy::needless_return, reason = "`implicit_return` is its contrary")]
+
+    use super::{LockError, distributed_lock, held};
+
+    /// Two locks, and an argument.
+    #[distributed_lock(key = "outer:<id>", renew)]
+    #[distributed_lock(key = "returned:<id>", guard = lock)]
+    pub(super) async fn function(id: String, _: String) -> Result<String, LockError> {
+        assert!(lock.is_held());
+        return Ok(held());
+    }
+
+    /// Nothing to return.
+    #[distributed_lock(key = "returned", on_error = drop)]
+    pub(super) async fn nothing(text: &mut String) {
+        text.push_str(&held());
+    }
+
+    /// Only a `Result`.
+    #[distributed_lock(key = "returned", on_busy = "skip", map_err = super::to_text)]
+    pub(super) async fn skipped() -> Result<Option<String>, String> {
+        return Ok(Some(held()));
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes it so")]
+fn to_text(error: LockError) -> String {
+    error.to_string()
+}
+
 /// No `allow`, not even one of an expansion, can override what is forbidden.
 mod forbidden {
     #![forbid(
@@ -150,7 +218,7 @@ mod forbidden {
     use super::{LockError, distributed_lock, held};
 
     #[distributed_lock(key = "forbidden:<id>", guard = lock)]
-    pub(super) async fn function(id: u8) -> Result<String, LockError> {
+    pub(super) async fn function(id: String, _: String, (): ()) -> Result<String, LockError> {
         let _: &dlock_runtime::LockGuard = lock;
         Ok(held())
     }
@@ -166,13 +234,32 @@ async fn every_expansion_is_quiet() {
     assert_eq!(shop.dynamic(1).await.unwrap(), "dynamic:1");
     pool.scope(async {
         assert_eq!(least().await.unwrap(), "least");
+        let name = || "n".to_owned();
+        let named = Named {
+            name: name(),
+            _rest: name(),
+        };
+        let outcome = unused(name(), name(), name(), named, vec![]).await;
+        assert_eq!(outcome.unwrap(), "unused:n:n");
+        let outcome = returned::function(name(), name()).await;
+        assert_eq!(outcome.unwrap(), "returned:n");
+        let mut text = name();
+        returned::nothing(&mut text).await;
+        assert_eq!(text, "nreturned");
+        let outcome = returned::skipped().await;
+        assert_eq!(outcome.unwrap().unwrap(), "returned");
         let mut log = Vec::new();
         stacked(&mut log).await;
         assert_eq!(log, ["inner"]);
         let keys: Vec<_> = returns_impl(1).await.into_iter().collect();
         assert_eq!(keys, ["impl:1"]);
         assert_eq!(forbidden_groups::function(1).await.unwrap(), "groups:1");
-        assert_eq!(forbidden::function(1).await.unwrap(), "forbidden:1");
+        assert_eq!(
+            forbidden::function("1".to_owned(), String::new(), ())
+                .await
+                .unwrap(),
+            "forbidden:1"
+        );
     })
     .await;
 }

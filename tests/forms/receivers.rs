@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use dlock_runtime::{LockError, LockPool, distributed_lock};
+use dlock_runtime::{Holder, LockError, LockPool, distributed_lock};
 
 use crate::{held, memory};
 
@@ -131,4 +131,103 @@ async fn owned_and_smart_pointers() {
     );
     let (made, key) = Shop::associated(5, locks).await.unwrap();
     assert_eq!((made.shard.as_str(), key.as_str()), ("5", "shop:5"));
+}
+
+static TOLD_AT: OnceLock<LockPool> = OnceLock::new();
+
+/// The function that others read of who holds the lock of this body.
+async fn told() -> Result<String, LockError> {
+    match TOLD_AT.get().unwrap().holder("told").await? {
+        Some(Holder::Process(holder)) => Ok(holder.function().to_owned()),
+        other => panic!("{other:?}"),
+    }
+}
+
+struct Left;
+
+struct Right<T, const N: usize>([T; N]);
+
+trait Told {
+    async fn of_trait(&self) -> Result<String, LockError>;
+
+    #[distributed_lock(key = "told")]
+    async fn provided(&self) -> Result<String, LockError> {
+        told().await
+    }
+}
+
+#[async_trait::async_trait]
+trait ToldByBox {
+    async fn boxed(&self) -> Result<String, LockError>;
+}
+
+macro_rules! told {
+    ($(<$parameter:ident: $bound:ident>)?) => {
+        #[distributed_lock(key = "told")]
+        async fn told $(<$parameter: $bound>)? (&self $(, _: $parameter)?) -> Result<String, LockError> {
+            told().await
+        }
+    };
+}
+
+impl Left {
+    told!();
+}
+
+impl<T: Sync, const N: usize> Right<T, N> {
+    told!(<U: Default>);
+}
+
+impl Told for Left {
+    #[distributed_lock(key = "told")]
+    async fn of_trait(&self) -> Result<String, LockError> {
+        told().await
+    }
+}
+
+impl<T: Sync> Told for Right<Vec<T>, 1> {
+    #[distributed_lock(key = "told")]
+    async fn of_trait(&self) -> Result<String, LockError> {
+        told().await
+    }
+}
+
+#[async_trait::async_trait]
+impl ToldByBox for Left {
+    #[distributed_lock(key = "told")]
+    async fn boxed(&self) -> Result<String, LockError> {
+        told().await
+    }
+}
+
+#[distributed_lock(key = "outer")]
+async fn nests() -> Result<String, LockError> {
+    #[distributed_lock(key = "told")]
+    async fn nested<T>(_: T) -> Result<String, LockError> {
+        told().await
+    }
+    nested(1).await
+}
+
+/// Two types of one module are told apart.
+#[tokio::test]
+async fn a_holder_tells_its_type() {
+    let pool = memory().await;
+    let pool = TOLD_AT.get_or_init(|| pool);
+    pool.scope(async {
+        let right = Right([vec![1]]);
+        let here = "forms::receivers";
+        for (told, expected) in [
+            (Left.told().await, "@::Left::told"),
+            (right.told(1).await, "@::Right::told"),
+            (Left.of_trait().await, "<@::Left as @::Told>::of_trait"),
+            (right.of_trait().await, "<@::Right as @::Told>::of_trait"),
+            (right.provided().await, "@::Told::provided"),
+            (Left.boxed().await, "<@::Left as @::ToldByBox>::boxed"),
+            (nests().await, "@::nests::nested"),
+        ] {
+            assert_eq!(told.unwrap(), expected.replace('@', here));
+        }
+    })
+    .await;
 }

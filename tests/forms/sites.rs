@@ -104,8 +104,8 @@ async fn a_generic_method_is_shown_once() {
     let shop = Shop { locks };
     shop.generic(7).await.unwrap();
     shop.generic("seven").await.unwrap();
-    let [site] = of("generic")[..] else {
-        panic!("{:?}", of("generic"))
+    let [site] = of("Shop::generic")[..] else {
+        panic!("{:?}", of("Shop::generic"))
     };
     assert_eq!((site.kind(), site.pool()), ("owner", None));
 }

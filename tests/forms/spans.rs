@@ -12,16 +12,16 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::{held, memory};
 
-/// The events of this module, a line each: `new buy{id=7}`, `close buy`, `event buy: error=…`.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+/// The events of a target, a line each: `new buy{id=7}`, `close buy`, `event buy: error=…`.
+#[derive(Clone)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>, &'static str);
 
 impl Log {
     fn push(&self, line: String) {
         self.0.lock().unwrap().push(line);
     }
 
-    fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -38,7 +38,7 @@ impl Visit for Fields {
 impl<S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>> Layer<S> for Log {
     /// dlock's own spans are left out, as in a program that does not record them.
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        metadata.target() == module_path!()
+        metadata.target() == self.1
     }
 
     fn on_new_span(&self, span: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
@@ -85,9 +85,13 @@ async fn behind<T>(
     (waiting, log.take(), outcome)
 }
 
-/// The log of this thread, for as long as the guard lives.
 fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
-    let log = Log::default();
+    logged_of(module_path!())
+}
+
+/// The log of this thread, for as long as the guard lives.
+pub(crate) fn logged_of(target: &'static str) -> (Log, tracing::subscriber::DefaultGuard) {
+    let log = Log(Arc::default(), target);
     let subscriber = tracing_subscriber::registry().with(log.clone());
     (log, tracing::subscriber::set_default(subscriber))
 }
@@ -115,6 +119,31 @@ async fn below(id: u8, secret: &str) -> Result<String, LockError> {
 #[distributed_lock(key = "second:<id>")]
 async fn between(id: u8) -> Result<String, LockError> {
     Ok([current_span(), &held()].join(" "))
+}
+
+struct NotRecorded;
+
+/// What the signature does not name is not recorded, and what it names can be skipped.
+#[distributed_lock(key = "below:<id>")]
+#[instrument(skip(part))]
+async fn ignores_arguments(
+    id: u8,
+    _: NotRecorded,
+    (part, _): (NotRecorded, NotRecorded),
+) -> Result<String, LockError> {
+    let NotRecorded = part;
+    Ok([current_span(), &held()].join(" "))
+}
+
+#[tokio::test]
+async fn arguments_without_a_name_are_not_recorded() {
+    let (log, _default) = logged();
+    let pool = memory().await;
+    let call = ignores_arguments(1, NotRecorded, (NotRecorded, NotRecorded));
+    let (waiting, after, outcome) = behind("below:1", &pool, &log, call).await;
+    assert_eq!(outcome.unwrap(), "ignores_arguments below:1");
+    assert_eq!(waiting, ["new ignores_arguments{id=1}"]);
+    assert_eq!(after, ["close ignores_arguments"]);
 }
 
 #[tokio::test]

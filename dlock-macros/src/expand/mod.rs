@@ -6,7 +6,8 @@
 
 use crate::{
     model::{Guard, Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
-    signature::{Form, Function, Output},
+    owned,
+    signature::{Form, Function, Output, OutputKind},
 };
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -31,7 +32,7 @@ mod target;
 //             if false { return <Result<u64, E> as Never>::never(); }
 //             Ok(id)
 //         };
-//         match run(&__DLOCK_SPEC, __key, __body).await {
+//         return match run(&__DLOCK_SPEC, __key, __body).await {
 //             Ok(__value) => __value,
 //             Err(__error) => <Result<u64, E> as FromLockError>::from_lock_error(__error),
 //         }
@@ -43,13 +44,24 @@ pub(crate) fn function(model: &Model, are_listed: bool) -> TokenStream {
         function,
         form,
         output,
+        owned,
         locks,
     } = model;
+    // With a `return` the function is to `clippy::implicit_return` as it wants them. The body of
+    // `#[async_trait]` is no function.
+    let leave = matches!(form, Form::Async).then(|| quote!(return));
     rewrite(function, form, |statements, brace| {
         // The first lock is added last: it goes around all others.
-        let locks = locks.iter().rev();
-        locks.fold(statements, |inside, lock| {
-            lock.around(&inside, brace, output, are_listed)
+        let locks = locks.iter().rev().enumerate();
+        locks.fold(statements, |inside, (depth, lock)| {
+            let taken = owned::statements(owned, depth == 0);
+            let body = Body {
+                leave: leave.clone(),
+                taken,
+                seen: owned::seen_by(lock, owned),
+                block: block(inside, brace),
+            };
+            lock.around(&body, output, are_listed)
         })
     })
 }
@@ -120,6 +132,17 @@ fn part(part: &KeyPart) -> TokenStream {
     }
 }
 
+/// What a lock goes around.
+struct Body {
+    /// `return`, if the call's value is the function's.
+    leave: Option<TokenStream>,
+    /// The statements by which it owns its parameters.
+    taken: TokenStream,
+    /// Those by which the lock's key sees parameters that only the body binds.
+    seen: TokenStream,
+    block: TokenStream,
+}
+
 impl Lock {
     // Input:
     //     user's statements
@@ -127,32 +150,32 @@ impl Lock {
     // Output:
     //     static __DLOCK_SPEC: Spec = …;
     //     let __key = …;
-    //     let __body = async move { edge; guard; user's statements };
+    //     let __body = async move { parameters; edge; guard; user's statements };
     //     match run(&__DLOCK_SPEC, __key, __body).await { … }
-    fn around(
-        &self,
-        statements: &TokenStream,
-        brace: Brace,
-        output: &Output,
-        is_listed: bool,
-    ) -> TokenStream {
+    fn around(&self, inside: &Body, output: &Output, is_listed: bool) -> TokenStream {
         let krate = &self.krate;
         let [body, value, error] = ["body", "value", "error"].map(ours);
         let spec = self.spec();
         let edge = edge(krate, output);
         let guard = self.guard.as_ref().map(guard);
-        let block = block(statements.clone(), brace);
-        let Call { bind, run } = self.call();
+        let Body {
+            leave,
+            taken,
+            seen,
+            block,
+        } = inside;
+        let Call { bind, run } = self.call(seen);
         let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
+        let failure = failure(krate, output);
         let listed = is_listed.then(|| self.listed());
         // The items come first: clippy warns about an item after statements.
         quote! {
             static __DLOCK_SPEC: #krate::__private::Spec = #spec;
             #listed
             #bind
-            let #body = async move { #edge #guard #block };
-            match #krate::__private::#run.await {
+            let #body = async move { #taken #edge #guard #block };
+            #leave match #krate::__private::#run #failure .await {
                 ::core::result::Result::Ok(#value) => #value,
                 #skip
                 ::core::result::Result::Err(#error) => #on_error,
@@ -203,7 +226,7 @@ impl Lock {
         ];
         let (name, written) = (&self.name, written.iter().flatten());
         quote! {
-            #krate::__private::Spec::new(::core::concat!(::core::module_path!(), "::", #name)) #(#written)*
+            #krate::__private::Spec::new(::core::concat!(::core::module_path!(), "::", #name)).inside(|| ()) #(#written)*
         }
     }
 
@@ -263,6 +286,14 @@ fn call(function: &Expr, error: &Ident) -> TokenStream {
 fn edge(krate: &TokenStream, output: &Output) -> TokenStream {
     let (ty, span) = (&output.ty, Span::mixed_site().located_at(output.span));
     quote_spanned!(span=> if false { return <#ty as #krate::__private::Never>::never(); })
+}
+
+/// How the error in a value is told, if a loss takes its place. Here its type is known.
+fn failure(krate: &TokenStream, output: &Output) -> Option<TokenStream> {
+    let value = ours("value");
+    (output.kind == OutputKind::Other).then(
+        || quote!(.failing_with(|#value| #krate::__private::returned(#value).__dlock_error())),
+    )
 }
 
 /// With the braces of the user's body, an error about its tail points there, and the temporaries of

@@ -21,7 +21,9 @@ impl Lock {
     // Output:
     //     let __target = Target::new(key).owner(&owner).permits(of).take(n).pool(pool);
     //     run_with(&__DLOCK_SPEC, __target, __body)
-    pub(super) fn call(&self) -> Call {
+    //
+    // `seen` are the statements that bind what the key needs from inside a parameter.
+    pub(super) fn call(&self, seen: &TokenStream) -> Call {
         let krate = &self.krate;
         let [single, target, body] = ["key", "target", "body"].map(ours);
         let owner = match &self.kind {
@@ -40,7 +42,7 @@ impl Lock {
             What::One(one) if owner.is_none() && pool.is_none() && permits.is_empty() => {
                 let one = key(krate, one);
                 return Call {
-                    bind: quote!(let #single = #one;),
+                    bind: bound(&single, seen, &one),
                     run: quote!(run(&__DLOCK_SPEC, #single, #body)),
                 };
             }
@@ -55,8 +57,9 @@ impl Lock {
             What::ConstantList(keys) => quote!(all(#krate::__private::constant_keys(#keys))),
             What::ListExpr(keys) => quote!(all(#krate::__private::into_keys(#keys))),
         };
+        let made = quote!(#krate::__private::Target::#made #owner #permits #pool);
         Call {
-            bind: quote!(let #target = #krate::__private::Target::#made #owner #permits #pool;),
+            bind: bound(&target, seen, &made),
             run: quote!(run_with(&__DLOCK_SPEC, #target, #body)),
         }
     }
@@ -94,6 +97,14 @@ impl Lock {
         };
         let fair = self.fair.then(|| quote!(.fair()));
         quote!(#kind #fair)
+    }
+}
+
+fn bound(name: &Ident, seen: &TokenStream, made: &TokenStream) -> TokenStream {
+    if seen.is_empty() {
+        quote!(let #name = #made;)
+    } else {
+        quote!(let #name = { #seen #made };)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     args::{self, Args, Named, TextOrExpr},
     errors::Errors,
     model::{Guard, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    owned,
     signature::{Form, Function, Output, OutputKind},
 };
 use dlock_grammar::{bounds, duration, kind::Word};
@@ -31,7 +32,7 @@ pub(crate) use refused::{guards, without_stacked};
 pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model, syn::Error> {
     let mut errors = Errors::default();
     let (function, uses) = read(arguments, item, &mut errors);
-    let Some(function) = function else {
+    let Some(mut function) = function else {
         return errors.into_result(None);
     };
     let form = function.form().map_err(|error| errors.push(error)).ok();
@@ -57,6 +58,7 @@ pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model,
         .filter_map(|(path, args)| scope.lock(path.as_ref(), args))
         .collect();
     let model = form.zip(output).map(|(form, output)| Model {
+        owned: owned::take(&mut function, &form, &locks),
         function,
         form,
         output,

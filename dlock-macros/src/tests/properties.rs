@@ -243,7 +243,7 @@ proptest! {
     fn garbage_in_the_body_is_kept(arguments in tokens(), body in tokens()) {
         // `#![…]` may stand only at the beginning, and moves there.
         let body = quote!(let x = 1; #body);
-        let signature = quote!(pub async fn f<T>(&self, id: u64, (a, _): (T, u8)) -> Result<u64, E> where T: Send);
+        let signature = quote!(pub async fn f<T>(&self, id: u64, (a, b): (T, u8)) -> Result<u64, E> where T: Send);
         let item = quote!(#[doc = "x"] #signature { #body });
         prop_assert_eq!(keeps(&arguments, &item, &[&signature, &body]), Ok(()));
         let key = quote!(key = "item:<id>");

@@ -3,6 +3,7 @@
 //! Never in this folder: a decision about a lock. Invariant: whatever an attribute says reaches the
 //! engine as the same `LockRequest` that method calls build.
 
+mod returned;
 mod spec;
 mod target;
 
@@ -22,6 +23,7 @@ pub use crate::values::key::{KeyBuilder, Placeholder};
 pub use dlock_macros::lock_key_impl;
 #[cfg(feature = "sites")]
 pub use inventory::submit;
+pub use returned::{Failed, Other, Returned, returned};
 pub use spec::Spec;
 #[cfg(feature = "sites")]
 pub use spec::{AnnotatedLock, KeySource, site, sites};

@@ -15,8 +15,8 @@ use tokio::runtime::Handle;
 use super::guard::LockGuard;
 use super::lease_cell::Lost;
 use super::scope::{self, Frame, LockFrame};
-use crate::observe::ObservedHold;
-use crate::values::error::{LockError, LostCause};
+use crate::observe::{self, ObservedHold};
+use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 
 /// What becomes of a body whose lease is lost.
@@ -36,6 +36,8 @@ pin_project! {
         slot: Slot<F>,
         stage: Stage,
         on_lost: OnLost,
+        // Tells the error in a value that a loss hides.
+        failure: fn(&F::Output) -> Option<Reason>,
     }
 }
 
@@ -126,7 +128,15 @@ impl<F: Future> LockedFuture<F> {
             slot: Slot::Body { body },
             stage: Stage::Acquire(acquire),
             on_lost,
+            failure: |_| None,
         }
+    }
+
+    /// With a function that finds an error in the value of the body. A loss takes the value's
+    /// place, and then tells that error.
+    pub fn failing_with(mut self, failure: fn(&F::Output) -> Option<Reason>) -> Self {
+        self.failure = failure;
+        self
     }
 }
 
@@ -166,7 +176,7 @@ impl<F: Future> Future for LockedFuture<F> {
                             *this.stage = run.release(checked);
                         }
                         Err(error) => {
-                            this.slot.set(Slot::Value { value: None });
+                            let error = hide(this.slot.as_mut(), *this.failure, error);
                             *this.stage = Stage::Done; // drops the owner: the watchdog cleans up
                             return Poll::Ready(Err(error));
                         }
@@ -184,7 +194,7 @@ impl<F: Future> Future for LockedFuture<F> {
                     }
                     *this.stage = Stage::Done;
                     if let Poll::Ready(Err(error)) = released {
-                        this.slot.set(Slot::Value { value: None });
+                        let error = hide(this.slot.as_mut(), *this.failure, error);
                         return Poll::Ready(Err(error));
                     }
                     if let SlotProj::Value { value } = this.slot.as_mut().project()
@@ -236,6 +246,24 @@ fn run<F: Future>(
 fn check(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
     let held = guard.check();
     held.map_err(|(part, cause)| lost_error(part, cause, finished))
+}
+
+/// Drops body or value for this error, which tells the one in the value.
+fn hide<F: Future>(
+    mut slot: Pin<&mut Slot<F>>,
+    failure: fn(&F::Output) -> Option<Reason>,
+    error: LockError,
+) -> LockError {
+    let hidden = match slot.as_mut().project() {
+        SlotProj::Value { value } => value.as_ref().and_then(failure),
+        SlotProj::Body { .. } => None,
+    };
+    slot.set(Slot::Value { value: None });
+    let Some(hidden) = hidden else { return error };
+    if let Some(key) = error.key() {
+        observe::error_dropped(key.parts(), &hidden);
+    }
+    error.hiding(&hidden)
 }
 
 /// Wakes the task at the end of the lease.

@@ -154,6 +154,16 @@ pub(crate) fn release_found_nothing(key: KeyParts<'_>) {
     );
 }
 
+/// Its caller gets the loss instead.
+pub(crate) fn error_dropped(key: KeyParts<'_>, error: &dyn Display) {
+    warn!(
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        %error,
+        "dropped the error that a body returned, because its lock was lost"
+    );
+}
+
 pub(crate) fn release_unclear(key: KeyParts<'_>, why: &dyn Display, total: u64) {
     warn!(
         key = &*key.shown(),

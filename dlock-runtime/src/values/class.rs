@@ -45,7 +45,6 @@ impl Site {
         Self { function: None, at }
     }
 
-    #[cfg(feature = "sites")]
     pub(crate) fn function(&self) -> Option<&'static str> {
         self.function
     }

@@ -101,7 +101,8 @@ pub enum LockError {
         renewed: bool,
         /// Whether the body ran to its end, too late.
         finished: bool,
-        /// From a call of the guard or a strict release: what became of that call.
+        /// From a call of the guard or a strict release: what became of that call. Then the error that
+        /// the body of an annotated function returned, whose place this one takes.
         source: Option<Reason>,
     },
 
@@ -193,6 +194,18 @@ impl LockError {
             key,
             why: Reason::new(why),
         }
+    }
+
+    /// A loss that takes the place of the error that the body returned.
+    pub(crate) fn hiding(mut self, of_body: &Reason) -> Self {
+        if let LockError::Lost { source, .. } = &mut self {
+            let before = source.take().map(|it| format!("{it}; "));
+            let before = before.unwrap_or_default();
+            *source = Some(Reason::new(format_args!(
+                "{before}the body had failed: {of_body}"
+            )));
+        }
+        self
     }
 
     /// The lock that this is about.

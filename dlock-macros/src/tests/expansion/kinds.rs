@@ -15,7 +15,9 @@ fn check_spec(arguments: TokenStream, expected: &str) {
     let expansion = crate::tests::attribute(arguments, &item)
         .to_string()
         .replace(' ', "");
-    let (_, spec) = expansion.split_once("\"f\"))").unwrap_or_default();
+    let (_, spec) = expansion
+        .split_once("\"f\")).inside(||())")
+        .unwrap_or_default();
     let spec = spec.split(';').next().unwrap_or_default();
     assert_eq!(spec, expected, "{expansion}");
 }

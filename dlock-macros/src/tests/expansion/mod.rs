@@ -193,6 +193,30 @@ fn patterns() {
     );
 }
 
+/// What the body does not mention, or not by a name, is moved into it all the same.
+#[test]
+fn owned() {
+    check_method(
+        "owned",
+        quote!(key = "<id>", pool = locks, on_error = |_| later),
+        &quote! {
+            async fn f(
+                self,
+                id: Id,
+                _: Tx,
+                _tx: Tx,
+                #[cfg(x)] #[expect(unused_variables)] unused: Tx,
+                used: Tx,
+                text: &str,
+                locks: LockPool,
+                later: Tx,
+            ) {
+                println!("{used}");
+            }
+        },
+    );
+}
+
 #[test]
 fn method() {
     check_method(

@@ -3,10 +3,12 @@
 //! Never in this folder: a check. The macro has made it, and the request makes it again with the
 //! pool's settings.
 
+mod name;
 #[cfg(feature = "sites")]
 mod sites;
 
 use std::panic::Location;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::engine::locked_future::OnLost;
@@ -26,7 +28,11 @@ pub use sites::{AnnotatedLock, KeySource, site, sites};
 /// of calls, which compiles faster than a struct literal full of paths.
 #[derive(Debug)]
 pub struct Spec {
+    /// Named without the type of a method.
     site: Site,
+    /// The compiler's name of something inside the function.
+    inside: Option<fn() -> &'static str>,
+    function: OnceLock<&'static str>,
     ttl: Option<Duration>,
     wait: Option<Wait>,
     renew: Option<Renew>,
@@ -60,6 +66,8 @@ impl Spec {
     pub const fn new(name: &'static str) -> Self {
         Self {
             site: Site::of_function(name, Location::caller()),
+            inside: None,
+            function: OnceLock::new(),
             ttl: None,
             wait: None,
             renew: None,
@@ -72,6 +80,14 @@ impl Spec {
             on_lost: OnLost::Cancel,
             pool: None,
         }
+    }
+
+    /// With something that is written inside the function: its type's name has that of the type
+    /// whose method this is, which no macro can see.
+    #[must_use]
+    pub const fn inside<T: Copy>(mut self, _: T) -> Self {
+        self.inside = Some(std::any::type_name::<T>);
+        self
     }
 
     /// Takes file and line from this call: an attribute below another one is expanded where the
@@ -208,6 +224,14 @@ impl Spec {
         self
     }
 
+    /// The function's name, with the type of a method.
+    fn function(&'static self) -> &'static str {
+        let plain = self.site.function().unwrap_or_default();
+        let full = || self.inside.and_then(|inside| name::of_function(inside()));
+        self.function
+            .get_or_init(|| full().map_or(plain, |full| full.leak()))
+    }
+
     pub(super) const fn on_lost(&self) -> OnLost {
         self.on_lost
     }
@@ -217,7 +241,8 @@ impl Spec {
     }
 
     pub(super) fn request(&'static self, pool: &LockPool, keys: Keys) -> LockRequest {
-        let mut request = LockRequest::new(pool.core().clone(), keys, self.site);
+        let site = self.site.named(self.function());
+        let mut request = LockRequest::new(pool.core().clone(), keys, site);
         if let Some(ttl) = self.ttl {
             request = request.ttl(ttl);
         }

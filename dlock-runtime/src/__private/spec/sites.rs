@@ -72,10 +72,11 @@ pub enum KeySource {
 }
 
 impl AnnotatedLock {
-    /// `shop::orders::purchase`. A method has no type in its name.
+    /// `shop::orders::purchase`; of a method, with its type: `shop::Shop::buy`,
+    /// `<shop::Shop as shop::Buy>::buy`. The compiler's version may write it otherwise.
     #[must_use]
     pub fn function(&self) -> &'static str {
-        self.spec.site.function().unwrap_or_default()
+        self.spec.function()
     }
 
     /// The file of the attribute, as the compiler was given it.

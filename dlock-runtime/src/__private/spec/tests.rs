@@ -1,6 +1,6 @@
 //! Everything that an attribute says reaches the engine.
 
-use super::{Duration, OnLost, Release, Spec, Wait};
+use super::{Duration, OnLost, Release, Spec, Wait, name};
 use crate::engine::request::Keys;
 use crate::values::bounds::Bounds;
 use crate::values::kind::Kind;
@@ -101,5 +101,51 @@ async fn each_kind_reaches_the_engine() {
             (&kind, own, reentrant),
             "{spec:?}"
         );
+    }
+}
+
+/// What the compiler calls a closure in the static of an attribute, and the function's name.
+#[test]
+fn a_function_is_named_with_its_type() {
+    for (inside, expected) in [
+        ("c::free::{{closure}}", "c::free"),
+        ("c::Shop::buy::{{closure}}", "c::Shop::buy"),
+        ("c::Shop<_, N>::buy::{{closure}}", "c::Shop::buy"),
+        (
+            "<c::Shop as c::Buy>::buy::{{closure}}",
+            "<c::Shop as c::Buy>::buy",
+        ),
+        (
+            "<c::G<alloc::vec::Vec<_>, 3> as c::Of<u8>>::buy",
+            "<c::G as c::Of>::buy",
+        ),
+        (
+            "c::other::<impl c::Shop<T>>::buy",
+            "c::other::<impl c::Shop>::buy",
+        ),
+        (
+            "c::outer::{{closure}}::inner::{{closure}}",
+            "c::outer::inner",
+        ),
+        (
+            "<(u8, c::B<dyn Fn(u8) -> u8>) as c::Buy>::buy",
+            "<(u8, c::B) as c::Buy>::buy",
+        ),
+        (
+            "<&str as c::Buy>::buy::{{closure}}",
+            "<&str as c::Buy>::buy",
+        ),
+    ] {
+        let inside = format!("{inside}::__DLOCK_SPEC::{{{{closure}}}}");
+        assert_eq!(name::of_function(&inside).as_deref(), Some(expected));
+    }
+    let long = format!("c::{}::__DLOCK_SPEC", "x".repeat(200));
+    for other in [
+        "c::free",
+        "c::Shop<u8::f::__DLOCK_SPEC",
+        "c::f>::__DLOCK_SPEC",
+        &long,
+    ] {
+        assert_eq!(name::of_function(other), None, "{other}");
     }
 }

@@ -18,7 +18,7 @@ use locks as dlock;
 #[path = "../drops.rs"]
 mod drops;
 
-pub use drops::{locked, plain, Log};
+pub use drops::rows;
 
 /// The name of the innermost lock, without the namespace.
 fn held() -> String {

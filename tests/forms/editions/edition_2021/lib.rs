@@ -15,7 +15,7 @@ use std::fmt::Display;
 #[path = "../drops.rs"]
 mod drops;
 
-pub use drops::{locked, plain, Log};
+pub use drops::rows;
 
 /// The name of the innermost lock, without the namespace.
 fn held() -> String {
