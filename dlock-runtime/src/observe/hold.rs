@@ -124,14 +124,14 @@ impl ObservedHold {
         let outcome = if is_lost {
             HoldOutcome::Lost
         } else {
-            HoldOutcome::Released
+            HoldOutcome::InTime
         };
         debug!(
             parent: self.parent(),
             key = &*fit(key),
             outcome = outcome.as_str(),
             ?held,
-            "gives a lock back"
+            "is done with a lock"
         );
         if long.is_some_and(|long| held >= long) {
             warn!(
