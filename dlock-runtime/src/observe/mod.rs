@@ -144,6 +144,14 @@ pub(crate) fn release_found_nothing(key: &str) {
     warn!(key = &*fit(key), "released a lock that was no longer ours");
 }
 
+/// Its body ran to its end.
+pub(crate) fn value_dropped(key: &str) {
+    warn!(
+        key = &*fit(key),
+        "dropped what a body returned, because its lock was lost"
+    );
+}
+
 pub(crate) fn release_unclear(key: &str, why: &dyn Display, total: u64) {
     warn!(
         key = &*fit(key),
