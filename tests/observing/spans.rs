@@ -42,6 +42,10 @@ async fn a_loss_is_told_inside_the_callers_span_with_its_function() {
         "{lost:?}"
     );
     assert_eq!(lost.spans, ["request id=7"]);
+    assert!(
+        lost.text.contains("add `renew`") && !lost.text.contains("although it was renewed"),
+        "only what is known of it: {lost:?}"
+    );
 }
 
 #[tokio::test]

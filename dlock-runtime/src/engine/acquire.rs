@@ -156,7 +156,7 @@ pub(crate) async fn acquire(
             Err(error) => {
                 now = core.now();
                 if !error.may_pass() || deadline.is_over(now) {
-                    return Err(error.into_error(Some(&spec.key)));
+                    return Err(core.error(error, Some(&spec.key)));
                 }
             }
         }
@@ -413,7 +413,7 @@ async fn past_the_queue(
             }
             Err(error) => error,
         };
-        return Err(error.into_error(Some(&spec.key)));
+        return Err(core.error(error, Some(&spec.key)));
     }
 }
 

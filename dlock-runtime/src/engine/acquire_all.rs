@@ -68,7 +68,7 @@ pub(super) async fn acquire(
         };
         // No body has run under them, so the call goes on waiting while time is left.
         if !error.may_pass() || deadline.is_over(core.now()) {
-            return Err(error.into_error(Some(&first.key)));
+            return Err(core.error(error, Some(&first.key)));
         }
     }
 }

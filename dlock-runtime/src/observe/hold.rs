@@ -83,9 +83,10 @@ impl ObservedHold {
     }
 
     /// Logs the loss inside the hold or the caller's span, whichever thread has noticed it.
-    pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause) {
+    pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause, is_renewed: bool) {
         let key = asked.key.as_str();
-        lost_inside(self.parent(), key, Some(&asked.site.name()), cause);
+        let whose = (key, Some(&*asked.site.name()));
+        lost_inside(self.parent(), whose, (cause, is_renewed));
         self.tell_loss(key, cause);
     }
 

@@ -80,21 +80,26 @@ pub(crate) fn memory_only() {
 }
 
 /// `function`: that of its holder; `None` if nobody had begun to hold it. `span`: the holder's.
-fn lost_inside(span: Option<Id>, key: &str, function: Option<&str>, cause: LostCause) {
+fn lost_inside(
+    span: Option<Id>,
+    (key, function): (&str, Option<&str>),
+    (cause, is_renewed): (LostCause, bool),
+) {
     let function = function.map(display);
     warn!(
         parent: span,
         key = &*fit(key),
         function,
         ?cause,
-        "lost a lock: {cause}"
+        "lost a lock: {}",
+        cause.of_lease(is_renewed)
     );
 }
 
 /// Nobody had begun to hold it, as far as observers were told.
-pub(crate) fn lost(key: &str, cause: LostCause) {
+pub(crate) fn lost(key: &str, cause: LostCause, is_renewed: bool) {
     let span = spared(|| Span::current().id()).flatten();
-    lost_inside(span, key, None, cause);
+    lost_inside(span, (key, None), (cause, is_renewed));
 }
 
 /// Once for each process.

@@ -182,7 +182,7 @@ impl Leader {
                 .queue
                 .first()
                 .map(|first| first.spec.key.clone());
-            let error: LockError = error.into_error(key.as_ref());
+            let error: LockError = self.core.error(error, key.as_ref());
             it.send_away(&error, now)
         });
         self.core.see_to(unowned.flatten());
