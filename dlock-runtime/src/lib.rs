@@ -41,6 +41,10 @@
 //! ACL SETUSER dlock on >… resetkeys ~lock:* resetchannels &lock:@grant:* -@all +ping +hello +command|info +info +time +get +getrange +mget +exists +set +del +pttl +pexpire +eval +evalsha +zadd +zrem +zrange +zscore +zmscore +zcard +zremrangebyscore +publish +subscribe
 //! ```
 //!
+//! Add `+select` for a database other than 0, `+scan` to list locks (`Admin::list` and `watch`),
+//! `+wait +waitaof` for `min_replicas` and `min_aof`, `+delex` on Redis 8.4 or newer, `+delifeq` on
+//! Valkey 9 or newer.
+//!
 //! Calls do without `+getrange`, and then read a stranger's long value at a lock's key whole.
 //!
 //! At a node of a cluster, of which each, replicas too, has users of its own, also

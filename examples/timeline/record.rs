@@ -25,7 +25,7 @@ pub(crate) struct Interval {
     pub(crate) what: What,
     pub(crate) from: Duration,
     pub(crate) to: Duration,
-    /// `in_turn`, `released`, `lost` …; empty if it was still under way at the end.
+    /// `in_turn`, `in_time`, `lost` …; empty if it was still under way at the end.
     pub(crate) outcome: String,
 }
 

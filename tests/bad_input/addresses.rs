@@ -1,7 +1,10 @@
 //! URLs that lead to no server: each is a typed error, in time.
 
-use dlock_harness::{Proxy, RedisServer};
-use dlock_runtime::{LockPool, Wait};
+use std::fs::File;
+use std::process::Command;
+
+use dlock_harness::{Authority, Proxy, RedisServer};
+use dlock_runtime::{LockError, LockPool, Wait};
 
 use crate::lab::{
     answers_no, connecting_fails, fails, fails_after_its_wait, lazy, misconfigured, ms,
@@ -72,6 +75,37 @@ async fn a_wire_that_goes_dark_is_unavailable_in_time() {
     unavailable(&fails(&pool, Wait::Once).await);
     unavailable(&fails_after_its_wait(&pool).await);
     nothing_left(&server).await;
+}
+
+/// At whatever step of making a pool none is left: that passes, and no setting is wrong.
+#[test]
+fn a_pool_for_which_no_descriptors_are_left_is_unavailable() {
+    const URLS: &str = "DLOCK_TEST_FEW_DESCRIPTORS";
+    let Ok(urls) = std::env::var(URLS) else {
+        let authority = Authority::new();
+        let identity = authority.issue("server", &["127.0.0.1"]);
+        let server = RedisServer::builder().tls(&authority, &identity, false);
+        let server = server.start();
+        let mut few = Command::new("sh");
+        few.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""]);
+        few.arg(std::env::current_exe().unwrap());
+        few.args(["--exact", "--nocapture"]);
+        few.arg(std::thread::current().name().unwrap());
+        let urls = format!("{} {}", server.url(), server.tls_url().unwrap());
+        assert!(few.env(URLS, urls).status().unwrap().success());
+        return;
+    };
+    for url in urls.split(' ') {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let mut taken = Vec::new();
+        while let Ok(file) = File::open("/dev/null") {
+            taken.push(file);
+        }
+        while let Err(error) = runtime.block_on(LockPool::connect(url)) {
+            assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+            taken.pop().expect("a pool needs fewer");
+        }
+    }
 }
 
 #[tokio::test]

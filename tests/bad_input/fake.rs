@@ -14,7 +14,8 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Answers HELLO with these fields, and everything else with `+OK`; a sentinel has no TIME.
+    /// Answers HELLO and INFO with these fields, and everything else with `+OK`; a sentinel has no
+    /// TIME.
     pub(crate) fn redis(version: &str, mode: &str, role: &str) -> Self {
         let has_time = mode != "sentinel";
         let fields = [
@@ -27,9 +28,13 @@ impl Fake {
         for text in fields.into_iter().flat_map(|(name, value)| [name, value]) {
             hello.extend(["$", &text.len().to_string(), "\r\n", text, "\r\n"]);
         }
+        let info = format!("redis_version:{version}\r\nredis_mode:{mode}\r\nrole:{role}\r\n");
+        let info = format!("${}\r\n{info}\r\n", info.len());
         Self::start(move |request| {
             if request.starts_with(b"HELLO") {
                 hello.clone()
+            } else if request.starts_with(b"INFO") {
+                info.clone()
             } else if has_time || !request.starts_with(b"TIME") {
                 "+OK\r\n".to_owned()
             } else {
@@ -98,6 +103,20 @@ impl Fake {
                 )
             }
             _ => "+OK\r\n".to_owned(),
+        })
+    }
+
+    /// A redis behind a proxy that ends a connection at a command that it does not know.
+    pub(crate) fn ending_at(command: &'static str, role: &'static str) -> Self {
+        Self::serving(move |stream, request| {
+            let info = format!("redis_version:7.0.0\r\nredis_mode:standalone\r\nrole:{role}\r\n");
+            match request {
+                _ if request.starts_with(command.as_bytes()) => Err(io::ErrorKind::Other.into()),
+                _ if request.starts_with(b"INFO") => {
+                    write!(stream, "${}\r\n{info}\r\n", info.len())
+                }
+                _ => stream.write_all(honest(request).as_bytes()),
+            }
         })
     }
 

@@ -143,6 +143,32 @@ async fn what_ends_the_connection_is_unavailable() {
     unavailable(&answers_no(format!("redis://{addr}")).await);
 }
 
+/// As `PostgreSQL` does at what it takes for a startup message, and some proxies at `HELLO`.
+#[tokio::test]
+async fn what_ends_the_connection_at_the_first_command_is_no_redis() {
+    let proxy = Fake::ending_at("HELLO", "master");
+    let stranger = Fake::ending_at("", "");
+    for (url, says) in [
+        (proxy.url(), "`HELLO`, was not answered"),
+        (proxy.url(), "write `protocol=resp2` into the URL"),
+        (stranger.url(), "is it another service's port"),
+        (
+            stranger.url() + "?protocol=resp2",
+            "is it another service's port",
+        ),
+    ] {
+        let error = answers_no(url).await;
+        unavailable(&error);
+        let said = error.source().unwrap().to_string();
+        assert!(said.contains(says), "{said}");
+    }
+    let pool = LockPool::connect(patient(proxy.url() + "?protocol=resp2"));
+    pool.await.unwrap().ping().await.unwrap();
+    let replica = Fake::ending_at("HELLO", "slave");
+    let error = answers_no(replica.url() + "?protocol=resp2").await;
+    refused(&error, Refusal::ReadOnly, "read-only replica");
+}
+
 #[tokio::test]
 async fn a_user_without_any_right_is_refused() {
     let server = RedisServer::start();

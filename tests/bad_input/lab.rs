@@ -1,6 +1,7 @@
 //! Runs one attempt that must fail, and checks what all failures have in common: no body runs, and
 //! the error comes in time.
 
+use std::error::Error;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
@@ -151,8 +152,18 @@ pub(crate) fn refused(error: &LockError, expected: Refusal, says: &str) {
 #[track_caller]
 pub(crate) fn unavailable(error: &LockError) {
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
-    let says = "check that it runs, its address, and the network";
-    assert!(error.to_string().contains(says), "{error}");
+    for says in [
+        "check that it runs, its address, and the network",
+        " (redis",
+    ] {
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    let source = error.source().unwrap().to_string();
+    let words = source.split(|c: char| !(c.is_alphanumeric() || c == '.'));
+    let is_ragged = |word: &&str| {
+        word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.') && word.ends_with('s')
+    };
+    assert!(!words.clone().any(|word| is_ragged(&word)), "{source}");
 }
 
 #[track_caller]

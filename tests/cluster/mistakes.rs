@@ -21,7 +21,19 @@ async fn a_cluster_spoken_to_as_one_server_and_the_reverse_say_what_to_write() {
     says(cluster.nodes[0].url(), "write `redis+cluster://`").await;
     let server = RedisServer::start();
     let url = server.url().replacen("redis://", "redis+cluster://", 1);
-    says(url, "leave `+cluster` out").await;
+    says(&*url, "leave `+cluster` out").await;
+    // The topology is said before a right of the other one is missed.
+    let user = [
+        "ACL", "SETUSER", "ann", "on", ">pass", "~*", "&*", "+@all", "-cluster",
+    ];
+    server.cmd(&user).await;
+    says(url.replace("://", "://ann:pass@"), "leave `+cluster` out").await;
+    let mixed = format!("{},{}", cluster.url(), server.addr());
+    says(
+        &*mixed,
+        &format!("{}: it is no node of a cluster", server.addr()),
+    )
+    .await;
 }
 
 #[tokio::test]

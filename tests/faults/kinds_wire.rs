@@ -104,6 +104,37 @@ async fn a_wait_goes_on_when_its_acquire_is_cut_off() {
     }
 }
 
+/// The answer to its first attempt is lost, and nothing takes that back before the call ends: the
+/// last attempt finds the key taken, by nobody else.
+#[tokio::test]
+async fn a_call_is_not_busy_because_of_its_own_attempt() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let plain = lab.pool_of(lab.config().without_scripts()).await;
+    let kinds = KINDS.into_iter().map(|(kind, _)| kind).chain(["x"]);
+    let scripts = kinds.map(|kind| (kind, item(&pool, kind), Matcher::script()));
+    let others = [
+        ("several", pool.lock_all([ITEM, "z"]), Matcher::script()),
+        ("plain", plain.lock(ITEM), Matcher::command("EXEC")),
+    ];
+    for (name, request, acquires) in scripts.chain(others) {
+        until("all are connected", CAP, async || {
+            pool.ping().await.is_ok() && plain.ping().await.is_ok()
+        })
+        .await;
+        lab.proxy.on(acquires, Action::CutReply(0));
+        lab.proxy.on(requests("cancel").every(), Action::CutBefore);
+        lab.proxy
+            .on(requests("shared_cancel").every(), Action::CutBefore);
+        let ended = request.ttl(LONG).wait(COMMAND / 10).acquire().await;
+        let is_own = matches!(ended, Ok(_) | Err(LockError::Unavailable { .. }));
+        assert!(is_own, "{name}: {ended:?}");
+        lab.proxy.clear_triggers();
+        drop(ended);
+        lab.until_free().await;
+    }
+}
+
 /// How many hold the item, each with all its permits.
 async fn holders(lab: &Lab, kind: &str) -> usize {
     if kind == "fair" {

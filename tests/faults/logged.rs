@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dlock_harness::{Proxy, RedisServer, until};
-use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, distributed_lock};
+use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, Release, distributed_lock};
 
 use crate::lab::{CAP, LONG, Lab};
 use crate::logs::{listen, told};
@@ -90,6 +90,32 @@ async fn a_body_that_was_left_out_is_told_with_who_has_its_lock() {
     assert_eq!(skipped.len(), 1, "{skipped:?}");
     assert!(told(&["left a body out", "\"lock:left:2\""]).is_empty());
     held.release().await.unwrap();
+}
+
+/// The caller gets only the error, so nobody sees whether the body succeeded.
+#[tokio::test]
+async fn a_value_that_a_lost_lock_takes_along_is_told() {
+    listen();
+    let server = RedisServer::start();
+    let pool = LockPool::connect(server.url()).await.unwrap();
+    let strict = |key| pool.lock(key).release(Release::Strict);
+    let gone = async |key: &str| server.cmd(&["DEL", &format!("lock:{key}")]).await;
+    let value = strict("value:gone").run(async |_| gone("value:gone").await);
+    assert!(value.await.unwrap_err().is_lost());
+    let failed = strict("error:gone").run(async |_| {
+        gone("error:gone").await;
+        Err::<(), _>("no such order")
+    });
+    assert!(failed.await.unwrap_err().is_lost());
+    let nothing = strict("nothing:gone").run(async |_| drop(gone("nothing:gone").await));
+    assert!(nothing.await.unwrap_err().is_lost());
+    strict("value:kept").run(async |_| 7).await.unwrap();
+    let dropped = |key: &str| told(&["dropped what a body returned", key]).len();
+    let keys = ["value:gone", "error:gone", "nothing:gone", "value:kept"];
+    assert_eq!(
+        keys.map(|key| dropped(&format!("\"lock:{key}\""))),
+        [1, 1, 0, 0]
+    );
 }
 
 /// A server with three findings, which `init` logs at three levels.

@@ -81,7 +81,7 @@ async fn a_call_and_its_hold_are_told_once() {
     }
     let each = [
         "acquire item:<id> exclusive at_once",
-        "hold item:<id> exclusive released",
+        "hold item:<id> exclusive in_time",
     ];
     assert_eq!(told.take(), [each, each, each].concat());
 }
@@ -113,7 +113,7 @@ async fn a_call_that_fails_is_told() {
         "acquire k exclusive busy",
         "acquire k exclusive cancelled",
         "acquire k read refused",
-        "hold k exclusive released",
+        "hold k exclusive in_time",
         "acquire k exclusive failed",
     ];
     assert_eq!(told.take(), expected);
@@ -196,8 +196,8 @@ async fn several_keys_are_one_call() {
     both.release().await.unwrap();
     let expected = [
         "acquire a:<from> exclusive at_once",
-        "hold a:<from> exclusive released",
-        "hold b:<to> exclusive released",
+        "hold a:<from> exclusive in_time",
+        "hold b:<to> exclusive in_time",
     ];
     assert_eq!(told.take(), expected);
 }
@@ -212,7 +212,7 @@ async fn a_joined_lock_is_not_told() {
         drop(inner);
     });
     nested.await.unwrap();
-    let expected = ["acquire k exclusive at_once", "hold k exclusive released"];
+    let expected = ["acquire k exclusive at_once", "hold k exclusive in_time"];
     assert_eq!(told.take(), expected);
 }
 
@@ -227,7 +227,7 @@ async fn a_lock_that_was_gone_when_it_was_released_is_lost() {
     held.release().await.unwrap();
     let expected = [
         "acquire k exclusive at_once",
-        "hold k exclusive released",
+        "hold k exclusive in_time",
         "lost k exclusive gone",
     ];
     assert_eq!(told.take(), expected);

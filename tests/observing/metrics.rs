@@ -66,7 +66,7 @@ async fn calls_and_holds_are_histograms_by_class_and_outcome() {
         5
     );
     assert_eq!(
-        count("dlock_hold_seconds", &labels("outcome=\"released\"")),
+        count("dlock_hold_seconds", &labels("outcome=\"in_time\"")),
         5
     );
     let shown = recorder().render();

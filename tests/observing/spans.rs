@@ -44,6 +44,10 @@ async fn a_loss_is_told_inside_the_callers_span_with_its_function() {
     let named = ["key=\"lost-at-info\"", "namespace=\"lock:\""];
     assert!(named.iter().all(|it| lost.text.contains(it)), "{lost:?}");
     assert_eq!(lost.spans, ["request id=7"]);
+    assert!(
+        lost.text.contains("add `renew`") && !lost.text.contains("although it was renewed"),
+        "only what is known of it: {lost:?}"
+    );
 }
 
 #[tokio::test]
@@ -87,7 +91,7 @@ async fn a_healthy_contended_run_tells_its_story_at_debug() {
     assert_eq!(about(&["acquired a lock"]).len(), 6);
     assert!(!about(&["acquired a lock", "\"in_turn\""]).is_empty());
     assert!(!about(&["acquired a lock", "\"handed_on\""]).is_empty());
-    assert_eq!(about(&["gives a lock back", "\"released\""]).len(), 6);
+    assert_eq!(about(&["is done with a lock", "\"in_time\""]).len(), 6);
     let waits = about(&["waits for a lock"]);
     assert!(
         waits.iter().any(|it| it.text.contains("spans.rs")),
@@ -150,11 +154,48 @@ async fn a_body_runs_inside_its_hold() {
     let after = &told(&["after the body of body-in-its-hold"])[0];
     assert!(after.spans.is_empty(), "{after:?}");
     let closed = told(&["closed dlock.hold", "body-in-its-hold"]);
-    assert!(
-        closed[0].text.contains("outcome=\"released\""),
-        "{closed:?}"
-    );
+    assert!(closed[0].text.contains("outcome=\"in_time\""), "{closed:?}");
     assert!(closed[0].text.contains("held="), "{closed:?}");
+}
+
+/// However a holder leaves its lock: dropped, released in vain, or with its runtime.
+#[tokio::test]
+async fn no_lock_is_said_to_be_released_that_its_server_still_has() {
+    record();
+    let server = RedisServer::start();
+    let config = Config::new(server.url()).command_timeout(Duration::from_millis(50));
+    let pool = LockPool::connect(config).await.unwrap();
+    let keys = ["dropped", "in-vain", "left"].map(|it| format!("still-there-{it}"));
+    let mut guards = Vec::new();
+    for key in &keys {
+        let lock = pool.lock(key.as_str()).ttl(CAP).wait(Wait::Forever);
+        guards.push(lock.acquire().await.unwrap());
+    }
+    server.stop_signal();
+    let [dropped, in_vain, left] = <[_; 3]>::try_from(guards).unwrap();
+    drop(dropped);
+    in_vain.release().await.unwrap_err();
+    let ended = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let holds = runtime.spawn(async move {
+            let _held = left;
+            std::future::pending::<()>().await;
+        });
+        runtime.shutdown_background();
+        holds
+    });
+    ended.join().unwrap().await.unwrap_err();
+    for key in &keys {
+        let told = told(&[key]);
+        assert!(
+            told.iter()
+                .any(|it| it.text.contains("is done with a lock")),
+            "{told:?}"
+        );
+        let says = told.iter().find(|it| it.text.contains("released"));
+        assert!(says.is_none(), "{says:?}");
+    }
+    server.cont();
 }
 
 #[tokio::test]

@@ -252,3 +252,26 @@ async fn a_second_kind_is_refused_though_a_node_has_lost_the_first() {
         nodes.until_empty("item").await;
     }
 }
+
+/// Two of three answer, and can't give the lock: that is not blamed on the network.
+#[tokio::test]
+async fn nodes_that_answer_are_not_called_unreachable() {
+    let nodes = Nodes::voting(3).await;
+    let config = nodes.config().max_ttl(MAX_TTL).default_ttl(MAX_TTL);
+    let pool = LockPool::connect(config).await.unwrap();
+    let reads = pool.lock("item").read().acquire().await.unwrap();
+    until("each node has it", CAP, async || {
+        nodes.with_key("item").await == 3
+    })
+    .await;
+    nodes.0[1].cmd(&["DEL", "lock:item"]).await;
+    nodes.0[2].kill9();
+    let error = pool.lock("item").try_acquire().await.unwrap_err();
+    let said = full(&error);
+    assert!(matches!(error, LockError::Unavailable { .. }), "{said}");
+    assert!(
+        !said.contains("can't be reached") && said.contains(" (redlock://"),
+        "{said}"
+    );
+    drop(reads);
+}

@@ -6,6 +6,7 @@ use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, LostCause, Refusal, Wait};
 use dlock_tests::patient;
 use dlock_tests::served::{documented_rules, documented_user};
+use futures_util::future::join_all;
 
 const CAP: Duration = Duration::from_secs(30);
 
@@ -123,6 +124,34 @@ async fn a_grant_that_no_replica_confirms_is_released_and_refused() {
     replica.cont();
     let held = pool.lock("k").wait(Wait::Forever).acquire().await.unwrap();
     held.release().await.unwrap();
+}
+
+/// Whenever its wait ends: in the middle of an attempt, which has the key, or between two.
+#[tokio::test]
+async fn a_call_that_waited_is_told_of_the_replicas_and_not_of_itself() {
+    let master = RedisServer::start();
+    // Half of it, an attempt waits for replicas; all of it, a call has beyond its wait.
+    let config = config(&master).command_timeout(Duration::from_secs(2));
+    let pool = connect(config.clone()).await;
+    let plain = connect(config.without_scripts()).await;
+    let waits = [20, 500, 990, 1010, 1050, 1300].map(Duration::from_millis);
+    let calls = waits.into_iter().enumerate().flat_map(|(at, wait)| {
+        let key = |kind| format!("{kind}{at}");
+        let requests = [
+            pool.lock(key("exclusive")),
+            pool.lock(key("owner")).reentrant().owner("me"),
+            pool.lock(key("reader")).read(),
+            pool.lock(key("writer")).write(),
+            pool.lock(key("permits")).permits(2),
+            pool.lock(key("fair")).fair(),
+            pool.lock_all([key("several"), key("more")]),
+            plain.lock(key("plain")),
+        ];
+        requests.map(|it| tokio::spawn(it.wait(wait).acquire()))
+    });
+    for ended in join_all(calls).await {
+        assert_not_replicated(&ended.unwrap().unwrap_err());
+    }
 }
 
 #[tokio::test]

@@ -144,11 +144,15 @@ async fn sentinels_with_a_password_of_their_own() {
     let is_login = matches!(
         error,
         LockError::Refused {
-            reason: Refusal::Auth,
+            reason: Refusal::SentinelAuth,
             ..
         }
     );
     assert!(is_login, "{text}");
+    assert!(
+        text.contains("`sentinel_pass`") && !text.contains("before the host"),
+        "{text}"
+    );
     let (_, text) = refused(patient(watched.url() + "?sentinel_pass=canary-b")).await;
     assert!(!text.contains("canary"), "{text}");
     let pool = LockPool::connect(patient(watched.url() + "?sentinel_pass=canary-a"));

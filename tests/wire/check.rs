@@ -12,7 +12,7 @@ use crate::record::lines;
 use crate::rights::documented;
 use crate::user::Lab;
 
-use Concern::{Cluster, Eviction, NotChecked, Persistence, Protocol, Replication, Rights};
+use Concern::{Eviction, NotChecked, Persistence, Protocol, Replication, Rights};
 
 const CAP: Duration = Duration::from_secs(20);
 
@@ -215,18 +215,22 @@ async fn persistence() {
     assert_eq!(concerns(&found), [Persistence]);
 }
 
-/// The handshake can't see it, because the server does not know `HELLO`.
+/// The handshake sees by `INFO` what it is.
 #[tokio::test]
-async fn a_cluster_node_that_does_not_know_hello() {
-    let found = found(&["--cluster-enabled", "yes", "--rename-command", "HELLO", ""]).await;
+async fn a_server_that_does_not_know_hello() {
+    let without_hello = ["--rename-command", "HELLO", ""];
+    let found = found(&without_hello).await;
     let of = |concern| found.iter().find(|it| it.concern() == concern);
-    assert!(of(Cluster).unwrap().risk().contains("a node of a cluster"));
     assert!(
         of(Protocol)
             .unwrap()
             .advice()
             .contains("rename-command HELLO")
     );
+    let node = server(&[&["--cluster-enabled", "yes"][..], &without_hello].concat());
+    let error = LockPool::connect(node.url()).await.unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+    assert!(error.to_string().contains("`redis+cluster://`"), "{error}");
 }
 
 #[tokio::test]

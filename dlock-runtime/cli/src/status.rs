@@ -68,7 +68,18 @@ impl From<LockError> for Failure {
             _ => (INTERNAL, "internal"),
         };
         let said = match &error {
-            LockError::Unavailable { cause: UnavailableCause::Unreachable, .. } => "redis can't be reached: check that it runs, its address (`--url` or DLOCK_URL), and the network".to_owned(),
+            LockError::Unavailable {
+                cause: UnavailableCause::Unreachable,
+                server,
+                ..
+            } => {
+                let server = server
+                    .as_ref()
+                    .map_or_else(String::new, |server| format!(" ({server})"));
+                format!(
+                    "redis can't be reached: check that it runs, its address (`--url` or DLOCK_URL), and the network{server}"
+                )
+            }
             LockError::Unavailable { cause, .. } => cause.to_string(),
             LockError::Config { why, .. } => why.to_string(),
             other => other.to_string(),

@@ -98,7 +98,12 @@ impl CommandError {
     /// The error that the caller of a command about `key` sees.
     pub(crate) fn into_error(self, key: Option<&Key>) -> LockError {
         let key = key.cloned();
-        let unavailable = |key, cause, source| LockError::Unavailable { key, cause, source };
+        let unavailable = |key, cause, source| LockError::Unavailable {
+            key,
+            cause,
+            server: None,
+            source,
+        };
         match self {
             CommandError::Unsent(source) | CommandError::Unclear(source) => {
                 unavailable(key, UnavailableCause::Unreachable, source)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::time::Sleep;
 
-use super::attempt::{self, InTheWay, OpenAttempt, Sent};
+use super::attempt::{self, Finding, InTheWay, OpenAttempt, Sent};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
 use super::local_queues::Taken;
@@ -21,7 +21,7 @@ use super::nested::{self, Nested};
 use super::spec::AcquireSpec;
 use super::waiting::Waiter;
 use crate::backend::command_error::{self, CommandError};
-use crate::policy::commands::{Acquired, Keep};
+use crate::policy::commands::{Acquired, Busy, Keep};
 use crate::policy::local_queue::{Attempt, Grant, GrantKind};
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
@@ -156,7 +156,7 @@ pub(crate) async fn acquire(
             Err(error) => {
                 now = core.now();
                 if !error.may_pass() || deadline.is_over(now) {
-                    return Err(error.into_error(Some(&spec.key)));
+                    return Err(core.error(error, Some(&spec.key)));
                 }
             }
         }
@@ -371,6 +371,7 @@ async fn past_the_queue(
     let begun = deadline.begun;
     let (mut was_late, mut was_elsewhere) = (false, false);
     let until = deadline.answered_by(core, core.now()); // of all tries together
+    let mut pause = Duration::ZERO;
     loop {
         let tried = try_once(core, spec, until).await;
         core.check_process()?; // a forked child may poll what its parent began
@@ -381,8 +382,18 @@ async fn past_the_queue(
                     "the lease was over before its grant arrived",
                 )),
             },
-            Ok(Tried::Busy(InTheWay::Somebody { holder, left })) => {
-                return Err(deadline.busy(core, spec, holder, left));
+            Ok(Tried::Busy(busy)) => {
+                let taken = (&busy, begun, until);
+                let found = attempt::finding(core, spec, taken, &mut pause).await;
+                core.check_process()?;
+                match (found, attempt::in_the_way(&busy)) {
+                    (Finding::AskAgain, _) => continue,
+                    (Finding::Busy, Ok(InTheWay::Somebody { holder, left })) => {
+                        return Err(deadline.busy(core, spec, holder, left));
+                    }
+                    (Finding::Busy, Ok(InTheWay::Endless(error)) | Err(error))
+                    | (Finding::Own(error), _) => error,
+                }
             }
             // Nothing was created, and the server's clock is known better now: try once more.
             Ok(Tried::Late) if !was_late => {
@@ -394,16 +405,22 @@ async fn past_the_queue(
                 was_elsewhere = true;
                 continue;
             }
-            Ok(Tried::Busy(InTheWay::Endless(error))) | Err(error) => error,
+            // It had little time left: how the attempts before it ended says more.
+            Err(error @ (CommandError::Unsent(_) | CommandError::Unclear(_)))
+                if !pause.is_zero() =>
+            {
+                attempt::own_end(core, spec, begun).unwrap_or(error)
+            }
+            Err(error) => error,
         };
-        return Err(error.into_error(Some(&spec.key)));
+        return Err(core.error(error, Some(&spec.key)));
     }
 }
 
 /// How an attempt went that the server answered.
 enum Tried {
     Granted(Attempt, Grant),
-    Busy(InTheWay),
+    Busy(Busy),
     /// The server's clock is ahead of our estimate, which the answer has corrected.
     Late,
 }
@@ -425,11 +442,11 @@ async fn try_once(
         Ok(Acquired::Yours { time, epoch, left }) => Grant::in_turn(sent.at, left, epoch, time),
         Ok(Acquired::Busy(busy) | Acquired::Queued(busy)) => {
             open.created_nothing();
-            return attempt::in_the_way(&busy).map(Tried::Busy);
+            return Ok(Tried::Busy(busy));
         }
         Ok(Acquired::NoQuorum(answer)) => {
             open.refused(answer.is_open);
-            return attempt::in_the_way(&answer.busy).map(Tried::Busy);
+            return Ok(Tried::Busy(answer.busy));
         }
         Ok(Acquired::Late { .. }) => {
             open.created_nothing();

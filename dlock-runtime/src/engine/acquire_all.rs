@@ -68,7 +68,7 @@ pub(super) async fn acquire(
         };
         // No body has run under them, so the call goes on waiting while time is left.
         if !error.may_pass() || deadline.is_over(core.now()) {
-            return Err(error.into_error(Some(&first.key)));
+            return Err(core.error(error, Some(&first.key)));
         }
     }
 }
@@ -167,9 +167,11 @@ async fn in_order(
     match taken {
         Ok(AtOnce::Taken(held)) => return Ok(begin(core, specs, deadline, begun, held).await),
         Ok(AtOnce::NotFree(at, busy)) => {
-            // What a set holds, and a key without a time to live, take an acquire to tell why.
+            // What a set holds, a key without a time to live, and what this pool has there itself
+            // take an acquire to tell why.
             if is_over
                 && is_exclusive(&busy)
+                && attempt::is_held(core, &busy)
                 && let Some(spec) = specs.get(at)
                 && let Ok(InTheWay::Somebody { holder, left }) = attempt::in_the_way(&busy)
             {

@@ -14,6 +14,7 @@ use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
 use crate::policy::local_queue::Attempt;
 use crate::policy::queue;
+use crate::policy::tokens::Standing;
 use crate::values::about::About;
 use crate::values::entry::{self, There};
 use crate::values::error::{Reason, Refusal};
@@ -206,6 +207,74 @@ pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, CommandError> {
         }
         (Reading::Holder(holder), Left::For(left)) => Ok(InTheWay::Somebody { holder, left }),
     }
+}
+
+/// Whether somebody has the lock by the value in the way. Otherwise it is this pool's own: an
+/// attempt, or a hold that has ended, of which nothing may be left a moment later.
+pub(super) fn is_held(core: &Core, busy: &Busy) -> bool {
+    let ours = core.token_in(&busy.value);
+    let standing = |token| core.local_queues().standing(token, core.now());
+    ours.is_none_or(|token| standing(token) == Standing::Holds)
+}
+
+/// How a call that found the lock taken goes on.
+pub(super) enum Finding {
+    /// Another has it.
+    Busy,
+    /// What was in the way is gone by now.
+    AskAgain,
+    /// What this pool has there itself is still open when the call's time is over.
+    Own(CommandError),
+}
+
+/// Finds out whether the value in the way is anybody's but this pool's own, so that no call is busy
+/// because of itself. `pause`: how long the call rests before it looks, or asks, once more.
+pub(super) async fn finding(
+    core: &Arc<Core>,
+    spec: &AcquireSpec,
+    (busy, begun, until): (&Busy, Moment, Moment),
+    pause: &mut Duration,
+) -> Finding {
+    let Some(token) = core.token_in(&busy.value) else {
+        return Finding::Busy;
+    };
+    loop {
+        let now = core.now();
+        let standing = core.local_queues().standing(token, now);
+        match standing {
+            Standing::Holds => return Finding::Busy,
+            _ if now >= until => {
+                return Finding::Own(own_end(core, spec, begun).unwrap_or_else(still_there));
+            }
+            Standing::Open | Standing::Over => {}
+        }
+        if pause.is_zero() {
+            tokio::task::yield_now().await; // its owner may have its answer, and not have read it
+        } else {
+            tokio::time::sleep((*pause).min(now.until(until))).await;
+        }
+        *pause = (*pause * 2).clamp(Duration::from_millis(1), Duration::from_millis(25));
+        if standing == Standing::Over {
+            return Finding::AskAgain;
+        }
+    }
+}
+
+/// How the local queue's attempts failed last since the call began, if they did.
+pub(super) fn own_end(core: &Core, spec: &AcquireSpec, begun: Moment) -> Option<CommandError> {
+    let failed = core.local_queues().at(&spec.queue_key, |it| {
+        let failed = it.queue_state.failed.as_deref();
+        failed
+            .filter(|(at, _)| *at >= begun)
+            .map(|(_, error)| error.clone())
+    });
+    failed.flatten()
+}
+
+fn still_there() -> CommandError {
+    CommandError::Unclear(Reason::new(
+        "what this process asked for before, or held, is still there, and the server's answer to it not",
+    ))
 }
 
 /// Two kinds were asked for at one key; waiting does not resolve that.

@@ -209,9 +209,10 @@ impl LeaseCell {
     pub(crate) fn lose(&self, cause: LostCause) -> bool {
         let first = !self.is_released() && self.cause.set(cause);
         if first {
+            let is_renewed = self.spec.terms.renew.is_some();
             match self.hold() {
-                Some((hold, asked)) => hold.lost(asked, cause),
-                None => observe::lost(self.spec.key.parts(), cause),
+                Some((hold, asked)) => hold.lost(asked, cause, is_renewed),
+                None => observe::lost(self.spec.key.parts(), cause, is_renewed),
             }
         }
         self.notify();

@@ -126,7 +126,7 @@ impl LockPool {
     /// May be dropped at any time.
     pub async fn ping(&self) -> Result<Duration, LockError> {
         self.0.check_process()?;
-        let to_error = |error: CommandError| error.into_error(None);
+        let to_error = |error: CommandError| self.0.error(error, None);
         let (backend, settings) = (self.0.backend(), self.0.settings());
         let links = self.0.links_to_all(settings.connect_timeout).await;
         let links = links.map_err(to_error)?;
@@ -176,7 +176,7 @@ impl LockPool {
     /// ```
     pub async fn check(&self) -> Result<Vec<Finding>, LockError> {
         self.0.check_process()?;
-        let to_error = |error: CommandError| error.into_error(None);
+        let to_error = |error: CommandError| self.0.error(error, None);
         let within = self.0.settings().connect_timeout;
         let reached = self.0.links_to_reachable(within).await;
         let (links, away) = reached.map_err(to_error)?;
@@ -233,7 +233,9 @@ impl LockPool {
                 .await?;
             link.read(key.as_str(), settings.command_timeout).await
         };
-        let value = read.await.map_err(|error| error.into_error(Some(&key)))?;
+        let value = read
+            .await
+            .map_err(|error| self.0.error(error, Some(&key)))?;
         match value.as_deref().map(holder::read) {
             None => Ok(None),
             Some(Reading::Holder(holder)) => Ok(Some(holder)),

@@ -84,9 +84,10 @@ impl ObservedHold {
     }
 
     /// Logs the loss inside the hold or the caller's span, whichever thread has noticed it.
-    pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause) {
+    pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause, is_renewed: bool) {
         let key = asked.key.parts();
-        lost_inside(self.parent(), key, Some(&asked.site.name()), cause);
+        let whose = (key, Some(&*asked.site.name()));
+        lost_inside(self.parent(), whose, (cause, is_renewed));
         self.tell_loss(key, cause);
     }
 
@@ -125,14 +126,14 @@ impl ObservedHold {
         let outcome = if is_lost {
             HoldOutcome::Lost
         } else {
-            HoldOutcome::Released
+            HoldOutcome::InTime
         };
         debug!(
             parent: self.parent(),
             key = &*key.shown(),
             outcome = outcome.as_str(),
             ?held,
-            "gives a lock back"
+            "is done with a lock"
         );
         if long.is_some_and(|long| held >= long) {
             warn!(

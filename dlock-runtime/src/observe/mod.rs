@@ -80,21 +80,26 @@ pub(crate) fn memory_only() {
 }
 
 /// `function`: that of its holder; `None` if nobody had begun to hold it. `span`: the holder's.
-fn lost_inside(span: Option<Id>, key: KeyParts<'_>, function: Option<&str>, cause: LostCause) {
+fn lost_inside(
+    span: Option<Id>,
+    (key, function): (KeyParts<'_>, Option<&str>),
+    (cause, is_renewed): (LostCause, bool),
+) {
     let function = function.map(display);
     warn!(
         parent: span,
         key = &*key.shown(), namespace = key.namespace(),
         function,
         ?cause,
-        "lost a lock: {cause}"
+        "lost a lock: {}",
+        cause.of_lease(is_renewed)
     );
 }
 
 /// Nobody had begun to hold it, as far as observers were told.
-pub(crate) fn lost(key: KeyParts<'_>, cause: LostCause) {
+pub(crate) fn lost(key: KeyParts<'_>, cause: LostCause, is_renewed: bool) {
     let span = spared(|| Span::current().id()).flatten();
-    lost_inside(span, key, None, cause);
+    lost_inside(span, (key, None), (cause, is_renewed));
 }
 
 /// Once for each process.
@@ -151,6 +156,15 @@ pub(crate) fn release_found_nothing(key: KeyParts<'_>) {
         key = &*key.shown(),
         namespace = key.namespace(),
         "released a lock that was no longer ours"
+    );
+}
+
+/// Its body ran to its end.
+pub(crate) fn value_dropped(key: KeyParts<'_>) {
+    warn!(
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        "dropped what a body returned, because its lock was lost"
     );
 }
 

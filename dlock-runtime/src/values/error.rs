@@ -107,7 +107,7 @@ pub enum LockError {
     },
 
     /// The server did not execute the call for as long as the caller was willing to wait.
-    #[error("{}{}: {}; {}", cause.as_text(), at(.key.as_ref()), cause.advice(), match .key {
+    #[error("{}{}: {}{}; {}", cause.as_text(), at(.key.as_ref()), cause.advice(), .server.as_ref().map_or_else(String::new, |it| format!(" ({it})")), match .key {
         Some(_) => "the call may be repeated",
         None => "nothing goes on trying, so make this call again; `init` of a pool with `Config::lazy` succeeds all the same, and each of its locks tries",
     })]
@@ -117,6 +117,8 @@ pub enum LockError {
         key: Option<Key>,
         /// What kept it from being executed.
         cause: UnavailableCause,
+        /// The address that the pool was given, without a login.
+        server: Option<Reason>,
         /// What went wrong on the connection, or what a node of a cluster said; of several servers,
         /// which of them vote, and when.
         source: Reason,
@@ -204,6 +206,14 @@ impl LockError {
             *source = Some(Reason::new(format_args!(
                 "{before}the body had failed: {of_body}"
             )));
+        }
+        self
+    }
+
+    /// The same error, of a pool with this address.
+    pub(crate) fn at(mut self, address: impl fmt::Display) -> Self {
+        if let LockError::Unavailable { server, .. } = &mut self {
+            *server = Some(Reason::new(address));
         }
         self
     }
@@ -328,7 +338,7 @@ impl LostCause {
     }
 
     /// The cause in words, given whether the lease was renewed.
-    fn of_lease(self, renewed: bool) -> String {
+    pub(crate) fn of_lease(self, renewed: bool) -> String {
         match (self, renewed) {
             (LostCause::Deadline, true) => {
                 "its lease ran out although it was renewed: the server could not be reached in time or refused to renew it, or this process stood still".to_owned()
@@ -375,7 +385,7 @@ pub enum UnavailableCause {
     /// It could not be reached, or did not answer.
     Unreachable,
     /// Too few of [several servers](crate::Config::redlock) vote or answer, perhaps because they
-    /// were started a short time ago.
+    /// were started a short time ago, or their votes were split.
     TooFewNodes,
     /// The nodes of a cluster answer, and none executes a command about this key: its slot is being
     /// moved, its primary replaced, or nobody serves it.
@@ -422,6 +432,8 @@ pub enum Refusal {
     NoPermission,
     /// Wrong or missing password, or an unknown user.
     Auth,
+    /// The same at the sentinels, which have a login of their own.
+    SentinelAuth,
     /// TLS: one side has no certificate that the other accepts. The source says which side and why.
     Certificate,
     /// TLS: the two sides can't speak it with each other, as on a port without TLS.
@@ -482,6 +494,7 @@ impl fmt::Display for Refusal {
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
             Refusal::NoPermission => "this user lacks a right; https://docs.rs/dlock-runtime/latest/dlock_runtime/#rights lists the commands, keys and channels that dlock needs",
             Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials, which stand before the host: `:password@` or `user:password@`",
+            Refusal::SentinelAuth => "the sentinels want another login than they were given; give theirs as `sentinel_user` and `sentinel_pass` in the URL, whose `user:password@` is the master's",
             Refusal::Certificate => "TLS: a certificate is missing or not accepted; see the source for which and what to do",
             Refusal::Tls => "TLS: the two sides can't speak it with each other; check the URL's scheme and port",
             Refusal::WrongType => "a value of another type stands at this key; find who writes it, or choose another key or namespace",

@@ -40,6 +40,7 @@ struct Description {
     function: String,
     since: SystemTime,
     is_this_process: bool,
+    has_ended: bool,
 }
 
 impl Process {
@@ -77,16 +78,29 @@ impl Process {
     pub fn is_this_process(&self) -> bool {
         self.0.is_this_process
     }
+
+    /// Whether it is done, and the key is only kept for the rest of its `min_hold`.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended
+    }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Holder::Process(Process(it)) if it.is_this_process => {
-                write!(f, "{} of this process", it.function)
-            }
             Holder::Process(Process(it)) => {
-                write!(f, "{} of process {} on {}", it.function, it.pid, it.host)
+                match (it.has_ended, it.pid) {
+                    (false, _) => {}
+                    // What all kept entries of an owner say.
+                    (true, 0) => return f.write_str("nobody, but kept by `min_hold`"),
+                    (true, _) => f.write_str("nobody, but kept for the `min_hold` of ")?,
+                }
+                if it.is_this_process {
+                    write!(f, "{} of this process", it.function)
+                } else {
+                    write!(f, "{} of process {} on {}", it.function, it.pid, it.host)
+                }
             }
             Holder::Foreign => f.write_str("a program that does not use dlock"),
             Holder::WaitingWriter => f.write_str("nobody, but a writer has waited for it"),
@@ -129,7 +143,7 @@ fn parse(value: &str) -> Option<Description> {
         pid,
         function,
         since: UNIX_EPOCH.checked_add(Duration::from_millis(since))?,
-        // A leading dash: kept for `min_hold` after its holder was done.
         is_this_process: Token::is_of_this_process(token.trim_start_matches('-')),
+        has_ended: entry::is_retired(value),
     })
 }

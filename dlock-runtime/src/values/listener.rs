@@ -180,18 +180,19 @@ impl AcquireOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum HoldOutcome {
-    /// The holder was done while its lease counted.
-    Released,
+    /// The holder was done while its lease counted. That is no word of the server's, which frees the
+    /// lock when it gets the release.
+    InTime,
     /// The lease had ended before.
     Lost,
 }
 
 impl HoldOutcome {
-    /// As a label: `released`, `lost`.
+    /// As a label: `in_time`, `lost`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Released => "released",
+            Self::InTime => "in_time",
             Self::Lost => "lost",
         }
     }

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use dlock_grammar::visible::{first_hidden, push_escaped};
 
@@ -63,5 +64,14 @@ pub(crate) fn to_be_shown(text: String, at_most: usize) -> String {
     match shown(&text, at_most) {
         Cow::Owned(shown) => shown,
         Cow::Borrowed(_) => text,
+    }
+}
+
+/// A time in a message, in whole milliseconds.
+pub(crate) fn rounded(time: Duration) -> Duration {
+    let millis = (time + Duration::from_micros(500)).as_millis();
+    match u64::try_from(millis) {
+        Ok(0) | Err(_) => time,
+        Ok(millis) => Duration::from_millis(millis),
     }
 }

@@ -158,8 +158,11 @@ impl fmt::Display for DurationError {
             }
             Fault::NoNumber => f.write_str("needs a number before the unit, such as \"10s\""),
             Fault::NoUnit => {
-                let text = meant(format!("{}s", self.text)).unwrap_or_else(|| "10s".to_owned());
-                write!(f, "needs a unit, ms, s, m, h or d: write {text:?}")
+                let with = |unit: &&str| meant(format!("{}{unit}", self.text));
+                let mut texts = next_units(&self.text).iter().filter_map(with);
+                let text = texts.next().unwrap_or_else(|| "10s".to_owned());
+                write!(f, "needs a unit, ms, s, m, h or d: write {text:?}")?;
+                texts.try_for_each(|text| write!(f, " or {text:?}"))
             }
             Fault::UnknownUnit(unit) => {
                 write!(f, "has the unknown unit {unit:?}: ")?;
@@ -178,6 +181,17 @@ impl fmt::Display for DurationError {
                 f.write_str("is too long to be counted in milliseconds: write a shorter one")
             }
         }
+    }
+}
+
+/// The units that a number at the end may have, after the one before it.
+fn next_units(text: &str) -> &'static [&'static str] {
+    let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    match before.rsplit(|c: char| c.is_ascii_digit()).next() {
+        Some("d") => &["h", "m"],
+        Some("h") => &["m", "s"],
+        Some("s") => &["ms"],
+        _ => &["s"],
     }
 }
 

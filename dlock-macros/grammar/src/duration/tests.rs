@@ -45,6 +45,22 @@ fn refuses_what_has_no_single_meaning() {
         r#"duration "1m30" needs a unit, ms, s, m, h or d: write "1m30s""#,
     );
     check_error(
+        "1h30",
+        r#"duration "1h30" needs a unit, ms, s, m, h or d: write "1h30m" or "1h30s""#,
+    );
+    check_error(
+        "1d2",
+        r#"duration "1d2" needs a unit, ms, s, m, h or d: write "1d2h" or "1d2m""#,
+    );
+    check_error(
+        "1s5",
+        r#"duration "1s5" needs a unit, ms, s, m, h or d: write "1s5ms""#,
+    );
+    check_error(
+        "1ms5",
+        r#"duration "1ms5" needs a unit, ms, s, m, h or d: write "10s""#,
+    );
+    check_error(
         "s",
         r#"duration "s" needs a number before the unit, such as "10s""#,
     );

@@ -48,6 +48,6 @@ pub(super) async fn log_in(
     let stream = Bounded::new(stream, bound.clone());
     let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
         .await
-        .map_err(|error| bound.explain(errors::handshake_error(&error)))?;
+        .map_err(|error| bound.explain(errors::first_error(&error, protocol)))?;
     Ok((connection, IoTask::spawn(driver, bound.clone())))
 }

@@ -34,6 +34,7 @@ use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::server_check::Pushes;
 use crate::values::config::{Credentials, Endpoint, Host, Stream};
 use crate::values::error::{Reason, Refusal};
+use crate::values::shown::rounded;
 
 /// The client library's pipeline buffer, large enough for every command. If commands waited for
 /// room in it, they would not be sent in the order in which they came, so a cancel could overtake
@@ -48,8 +49,9 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
         let connected = timeout_at(until, try_protocols(plan, until)).await;
         connected.unwrap_or_else(|_| {
             Err(CommandError::Unsent(Reason::new(format_args!(
-                "no connection to {} within {within:?}",
-                plan.address
+                "no connection to {} within {:?}",
+                plan.address,
+                rounded(within)
             ))))
         })
     });
@@ -260,7 +262,8 @@ async fn shake_hands(
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
     let key = plan.names.quorum(); // any of the namespace, for a question about rights
-    let server_info = read_server_info(connection.clone(), destination.role(plan), &key);
+    let role = destination.role(plan);
+    let server_info = read_server_info(connection.clone(), role, &key, (protocol, is_proxy(plan)));
     let subscribed = async {
         if plan.without_scripts {
             return None; // only scripts publish grants

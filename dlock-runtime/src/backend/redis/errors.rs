@@ -1,7 +1,7 @@
 //! Maps an error of the server or of the socket to what it means for the caller (`CommandError`).
 //! Error texts never repeat a command's arguments, which may hold a token or a password.
 
-use redis::{ErrorKind, RedisError, Value};
+use redis::{ErrorKind, ProtocolVersion, RedisError, Value};
 
 use super::scripts;
 use crate::backend::command_error::CommandError;
@@ -105,6 +105,31 @@ pub(super) fn handshake_error(error: &RedisError) -> CommandError {
             ))
         }
         CommandError::Unclear(why) => CommandError::Unsent(why),
+        other => other,
+    }
+}
+
+pub(super) fn is_without_right(error: &RedisError) -> bool {
+    let meaning = handshake_error(error);
+    matches!(meaning, CommandError::Refused(Refusal::NoPermission, _))
+}
+
+/// The same for the first command on a connection. If the connection ended without an answer, what is
+/// there may not be redis: a `PostgreSQL` server ends what it takes for a startup message like that, and some
+/// proxies a command that they do not know.
+pub(super) fn first_error(error: &RedisError, protocol: ProtocolVersion) -> CommandError {
+    match handshake_error(error) {
+        CommandError::Unsent(why) if error.is_connection_dropped() => {
+            CommandError::Unsent(Reason::new(if protocol.supports_resp3() {
+                format!(
+                    "the first command, `HELLO`, was not answered, but the connection was ended ({why}): is it another service's port? For a proxy that does not know `HELLO`, write `protocol=resp2` into the URL"
+                )
+            } else {
+                format!(
+                    "the first command was not answered, but the connection was ended ({why}): is it another service's port?"
+                )
+            }))
+        }
         other => other,
     }
 }

@@ -26,7 +26,7 @@ use crate::backend::command_error::{self, CommandError};
 use crate::observe;
 use crate::policy::votes::Votes;
 use crate::values::config::{Host, RedisAddress, Sentinels};
-use crate::values::error::Reason;
+use crate::values::error::{Reason, Refusal};
 use crate::values::shown::NAME_AT_MOST;
 
 /// What one sentinel says about the master.
@@ -95,6 +95,8 @@ fn no_majority(sentinels: usize, said: &[(Host, Result<Answer, CommandError>)]) 
         Ok(Answer::At(master)) => format!("{host} says {master}"),
         Ok(Answer::UnknownName) => format!("{host} does not know the name"),
         Ok(Answer::NoSentinel) => format!("{host} is no sentinel"),
+        // What to do about it, the error says once.
+        Err(CommandError::Refused(_, why)) => format!("{host}: {why}"),
         Err(why) => format!("{host}: {why}"),
     });
     let why = Reason::new(format_args!(
@@ -106,6 +108,9 @@ fn no_majority(sentinels: usize, said: &[(Host, Result<Answer, CommandError>)]) 
         _ => None,
     });
     match refusals.clone().next() {
+        Some(Refusal::Auth) if refusals.clone().count() * 2 > sentinels => {
+            CommandError::Refused(Refusal::SentinelAuth, why)
+        }
         Some(refusal) if refusals.count() * 2 > sentinels => CommandError::Refused(refusal, why),
         _ => CommandError::Unsent(why),
     }

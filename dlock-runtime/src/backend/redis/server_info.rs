@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{RedisResult, Value};
+use redis::{ProtocolVersion, RedisResult, Value};
 
 use super::native::Native;
 use super::reads::Reads;
@@ -36,26 +36,78 @@ pub(super) struct ServerInfo {
     pub(super) uptime: Option<Duration>,
 }
 
+/// What a server says it is.
+struct Said {
+    version: Option<String>,
+    mode: Option<String>,
+    role: Option<String>,
+}
+
+impl Said {
+    fn by_hello(hello: &Value) -> Self {
+        let field = |name| reply::field(hello, name);
+        Self {
+            version: field("version"),
+            mode: field("mode"),
+            role: field("role"),
+        }
+    }
+
+    /// `is_sharded`: a proxy that shards passes the question to one of its servers, which may be a
+    /// node of a cluster.
+    fn by_info(server: &str, replication: &str, is_sharded: bool) -> Self {
+        let field = |info, name| info_field(info, name).map(str::to_owned);
+        let kind = |info, name| field(info, name).filter(|_| !is_sharded);
+        Self {
+            version: field(server, "redis_version"),
+            mode: kind(server, "redis_mode"),
+            role: kind(replication, "role"),
+        }
+    }
+}
+
 /// Asks in one round trip for the kind of server, its time, its native compare-and-delete command,
 /// its run id, and whether the user may read a part of the string at such a key. The kind comes
-/// first: a sentinel has no TIME.
+/// first: a sentinel has no TIME. With RESP2 it is asked for by `INFO`, because a proxy may end a
+/// connection at `HELLO`; a server that refuses `INFO` to this user knows `HELLO`.
 pub(super) async fn read_server_info(
     mut connection: MultiplexedConnection,
     role: ServerRole,
     key: &str,
+    (protocol, is_sharded): (ProtocolVersion, bool),
 ) -> Result<ServerInfo, CommandError> {
     let mut all = redis::pipe();
-    all.cmd("HELLO").cmd("TIME").add_command(Native::question());
+    if protocol.supports_resp3() {
+        all.cmd("HELLO");
+    } else {
+        all.cmd("INFO").arg("replication");
+    }
+    all.cmd("TIME").add_command(Native::question());
     all.cmd("INFO").arg("server");
     all.add_command(Reads::question(key));
     all.ignore_errors(); // each has its own answer
     let answers = all.query_async(&mut connection).await;
-    let [hello, time, native, info, beginning]: [RedisResult<Value>; 5] =
-        answers.map_err(|error| errors::handshake_error(&error))?;
+    let [mut kind, time, native, info, beginning]: [RedisResult<Value>; 5] =
+        answers.map_err(|error| {
+            if protocol.supports_resp3() {
+                errors::handshake_error(&error)
+            } else {
+                errors::first_error(&error, protocol)
+            }
+        })?;
     let info = info.ok().and_then(|info| reply::text(&info));
     let info = info.as_deref().unwrap_or_default();
-    match hello {
-        Ok(hello) => check_server(&hello, role)?,
+    let by_info = !protocol.supports_resp3();
+    let is_refused = kind.as_ref().err().is_some_and(errors::is_without_right);
+    if by_info && is_refused {
+        kind = redis::cmd("HELLO").query_async(&mut connection).await;
+    }
+    match kind {
+        Ok(replication) if by_info && !is_refused => {
+            let replication = reply::text(&replication).unwrap_or_default();
+            check_server(&Said::by_info(info, &replication, is_sharded), role)?;
+        }
+        Ok(hello) => check_server(&Said::by_hello(&hello), role)?,
         Err(error) => {
             // Redis 5 does not know HELLO, and that of 6.0 needs an argument.
             check_version(info_field(info, "redis_version"))?;
@@ -110,14 +162,13 @@ fn check_version(version: Option<&str>) -> Result<(), CommandError> {
 
 /// Refuses servers that dlock can't use: too old, a sentinel, a replica, a node of a cluster that is
 /// spoken to as one server, or the reverse.
-fn check_server(hello: &Value, server: ServerRole) -> Result<(), CommandError> {
+fn check_server(said: &Said, server: ServerRole) -> Result<(), CommandError> {
     let setup = |why: String| Err(CommandError::Setup(Reason::new(why)));
-    check_version(reply::field(hello, "version").as_deref())?;
-    let mode = reply::field(hello, "mode");
-    match mode.as_deref() {
+    check_version(said.version.as_deref())?;
+    match said.mode.as_deref() {
         Some("cluster") if server != ServerRole::NodeOfCluster => {
             return setup(
-                "the server is a node of a cluster: write `redis+cluster://` (with TLS `rediss+cluster://`) into the URL"
+                "the server is a node of a cluster: write `redis+cluster://` (with TLS `rediss+cluster://`) into the URL; if a proxy shards behind this address, set `Config::counter_per_slot()`"
                     .to_owned(),
             );
         }
@@ -136,7 +187,7 @@ fn check_server(hello: &Value, server: ServerRole) -> Result<(), CommandError> {
         }
         _ => {}
     }
-    match reply::field(hello, "role").as_deref() {
+    match said.role.as_deref() {
         // It is named already, or still: a failover is under way.
         role if server != ServerRole::Given && role != Some("master") => {
             let by = if server == ServerRole::Discovered {
@@ -151,7 +202,7 @@ fn check_server(hello: &Value, server: ServerRole) -> Result<(), CommandError> {
         }
         Some("replica" | "slave") => Err(CommandError::Refused(
             Refusal::ReadOnly,
-            Reason::new("HELLO says: replica"),
+            Reason::new("it says: replica"),
         )),
         _ => Ok(()),
     }

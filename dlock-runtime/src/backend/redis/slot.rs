@@ -19,6 +19,7 @@ use crate::backend::command_error::CommandError;
 use crate::policy::retry::{self, Jitter};
 use crate::strangers::beside_others;
 use crate::values::error::Reason;
+use crate::values::shown::rounded;
 
 /// The pause after an attempt that panicked.
 const AFTER_A_PANIC: Duration = Duration::from_millis(500);
@@ -119,7 +120,8 @@ impl Slot {
                 let last = self.lock().last.clone();
                 return Err(last.unwrap_or_else(|| {
                     CommandError::Unsent(Reason::new(format_args!(
-                        "no connection within {within:?}"
+                        "no connection within {:?}",
+                        rounded(within)
                     )))
                 }));
             }

@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustls_native_certs::ErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -20,7 +21,8 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{
-    self, AlertDescription, CertificateError, ClientConfig, ConfigBuilder, RootCertStore,
+    self, AlertDescription, CertificateError, ClientConfig, ConfigBuilder, OtherError,
+    RootCertStore,
 };
 
 use super::dial::{left, tcp};
@@ -28,6 +30,7 @@ use crate::backend::command_error::CommandError;
 use crate::values::config::{Host, Stream, Tls};
 use crate::values::error::{Reason, Refusal};
 use crate::values::process::PerProcess;
+use crate::values::shown::rounded;
 
 /// Shakes hands on a stream that was just opened to `host`. If the server stays silent for a while
 /// and `probes`, its port is asked over another connection whether it speaks Redis's plain protocol.
@@ -164,9 +167,34 @@ fn of_the_server(wrong: &CertificateError) -> String {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "write a name of the certificate (a SAN) into the URL, or give it as `tls_server_name`"
         }
+        CertificateError::Other(OtherError(why)) if is_of_version_1(why) => {
+            "it is of X.509 version 1: make one of version 3, with the server's name as a SAN (`openssl x509 -req -extfile …`)"
+        }
         _ => "the server needs another one",
     };
-    format!("the server's certificate is not accepted ({wrong}): {advice}")
+    format!(
+        "the server's certificate is not accepted ({}): {advice}",
+        in_words(wrong)
+    )
+}
+
+fn is_of_version_1(why: &impl Display) -> bool {
+    why.to_string() == "UnsupportedCertVersion"
+}
+
+/// What the library has no words for has a name: `UnsupportedCertVersion`.
+fn in_words(wrong: &CertificateError) -> String {
+    let CertificateError::Other(OtherError(why)) = wrong else {
+        return wrong.to_string();
+    };
+    let mut words = String::new();
+    for c in why.to_string().chars() {
+        if c.is_ascii_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.push(c.to_ascii_lowercase());
+    }
+    words
 }
 
 fn certificate(why: String) -> CommandError {
@@ -208,7 +236,8 @@ async fn client_config(tls: &Tls, within: Duration) -> Result<Arc<ClientConfig>,
     let ended = ended.map(|it| it.ok().and_then(|it| it.clone()));
     ended.unwrap_or_default().unwrap_or_else(|| {
         Err(CommandError::Unsent(Reason::new(format_args!(
-            "the files of the certificates were not read within {within:?}: see whether one of them is a pipe, or on a disk that hangs"
+            "the files of the certificates were not read within {:?}: see whether one of them is a pipe, or on a disk that hangs",
+            rounded(within)
         ))))
     })
 }
@@ -277,6 +306,10 @@ fn roots(tls: &Tls) -> Result<RootCertStore, CommandError> {
     if let Some(path) = &tls.ca {
         for certificate in certificates("tls_ca", path)? {
             roots.add(certificate).map_err(|why| {
+                let why = match &why {
+                    rustls::Error::InvalidCertificate(wrong) => in_words(wrong),
+                    why => why.to_string(),
+                };
                 setup(format_args!(
                     "tls_ca: a certificate in {} is not one of a CA: {why}",
                     path.display()
@@ -288,14 +321,17 @@ fn roots(tls: &Tls) -> Result<RootCertStore, CommandError> {
     let system = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(system.certs);
     if roots.is_empty() {
-        return Err(setup(format_args!(
-            "this system has no CA certificates to check the server's with: install `ca-certificates`, or give the CA's certificate as `tls_ca`{}",
-            system
-                .errors
-                .first()
-                .map(|why| format!(" ({why})"))
-                .unwrap_or_default()
-        )));
+        let first = system.errors.first();
+        let reason = first.map(|why| format!(" ({why})")).unwrap_or_default();
+        let why = format_args!(
+            "this system has no CA certificates to check the server's with: install `ca-certificates`, or give the CA's certificate as `tls_ca`{reason}"
+        );
+        return Err(match first.map(|it| &it.kind) {
+            Some(ErrorKind::Io { inner, .. } | ErrorKind::Pem(pem::Error::Io(inner))) => {
+                unreadable(inner, why)
+            }
+            _ => setup(why),
+        });
     }
     Ok(roots)
 }
@@ -317,12 +353,53 @@ fn certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>,
 fn unusable(what: &str, path: &Path, sought: &str, why: &pem::Error) -> CommandError {
     let path = path.display();
     match why {
-        pem::Error::Io(why) => setup(format_args!("{what}: can't read {path}: {why}")),
+        pem::Error::Io(why) => unreadable(why, format_args!("{what}: can't read {path}: {why}")),
         pem::Error::NoItemsFound => setup(format_args!("{what}: no {sought} in PEM in {path}")),
         _ => setup(format_args!("{what}: {path} is not a whole PEM file")),
     }
 }
 
+/// A file that can't be read for a reason of its own is a wrong setting; without descriptors or
+/// memory for it, it can be read later.
+fn unreadable(error: &io::Error, why: impl Display) -> CommandError {
+    use io::ErrorKind::{
+        InvalidData, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+        UnexpectedEof,
+    };
+    match error.kind() {
+        NotFound | PermissionDenied | IsADirectory | NotADirectory | InvalidInput | InvalidData
+        | UnexpectedEof => setup(why),
+        _ => CommandError::Unsent(Reason::new(why)),
+    }
+}
+
 fn setup(why: impl Display) -> CommandError {
     CommandError::Setup(Reason::new(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+
+    /// An error of the library that checks certificates: it shows its name.
+    #[derive(Debug)]
+    struct UnsupportedCertVersion;
+
+    impl fmt::Display for UnsupportedCertVersion {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{self:?}")
+        }
+    }
+
+    impl Error for UnsupportedCertVersion {}
+
+    #[test]
+    fn what_the_library_has_only_a_name_for_is_said_in_words() {
+        let why = OtherError(Arc::new(UnsupportedCertVersion));
+        let said = of_the_server(&CertificateError::Other(why));
+        assert!(said.contains("(unsupported cert version)"), "{said}");
+        assert!(said.contains("X.509 version 1"), "{said}");
+    }
 }

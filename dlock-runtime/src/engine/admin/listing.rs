@@ -131,7 +131,7 @@ impl Listing {
             ));
         }
         let page = self.page(only.as_ref()).await;
-        page.map_err(|error| error.into_error(only.as_ref()))
+        page.map_err(|error| self.core.error(error, only.as_ref()))
     }
 
     async fn page(&mut self, only: Option<&Key>) -> Result<Option<Vec<LockReport>>, CommandError> {

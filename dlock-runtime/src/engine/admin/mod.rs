@@ -115,7 +115,9 @@ impl Admin {
             let link = self.link(&key).await?;
             self.read_lock(&*link, &key).await
         };
-        let stored = look.await.map_err(|error| error.into_error(Some(&key)))?;
+        let stored = look
+            .await
+            .map_err(|error| self.0.error(error, Some(&key)))?;
         Ok(stored.report(key.bare()))
     }
 
@@ -161,7 +163,7 @@ impl Admin {
         holder: Fingerprint,
     ) -> Result<Eviction, LockError> {
         let key = self.name(key.into())?;
-        let to_error = |error: CommandError| error.into_error(Some(&key));
+        let to_error = |error: CommandError| self.0.error(error, Some(&key));
         let link = self.link(&key).await.map_err(to_error)?;
         for _ in 0..ATTEMPTS {
             let stored = self.read_lock(&*link, &key).await.map_err(to_error)?;

@@ -16,7 +16,7 @@ use crate::values::token::Token;
 
 impl Core {
     /// The token in a value, if this pool has drawn it.
-    fn token_in(&self, value: &str) -> Option<Token> {
+    pub(in crate::engine) fn token_in(&self, value: &str) -> Option<Token> {
         self.tokens.recognize(holder::token_in(value)?)
     }
 }

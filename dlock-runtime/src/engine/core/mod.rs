@@ -80,7 +80,8 @@ impl Core {
         let core = Arc::new(Core {
             home: Home::here(),
             tokens,
-            watchdog: Watchdog::start(shared.clone(), backend.clone(), observers.clone())?,
+            watchdog: Watchdog::start(shared.clone(), backend.clone(), observers.clone())
+                .map_err(|error| error.at(&settings.address))?,
             local_queues: LocalQueues::new(
                 shared,
                 settings.one_step(),
@@ -104,11 +105,11 @@ impl Core {
             let links = core.backend.connect_all(within).await;
             // Of several servers, the first lock of one that is away says so.
             let (links, away): (Vec<_>, Vec<_>) = links
-                .map_err(|error| error.into_error(None))?
+                .map_err(|error| core.error(error, None))?
                 .into_iter()
                 .partition(Result::is_ok);
             if let (true, Some(Err(error))) = (links.is_empty(), away.into_iter().next()) {
-                return Err(error.into_error(None));
+                return Err(core.error(error, None));
             }
             let links: Vec<_> = links.into_iter().flatten().collect();
             core.log_findings(&links).await;
@@ -242,6 +243,20 @@ impl Core {
     /// Whether waiters queue at the server.
     pub(crate) fn has_queues(&self) -> bool {
         self.offers != Offers::Quorum
+    }
+
+    /// The error that the caller of a command about `key` sees.
+    pub(crate) fn error(&self, error: CommandError, key: Option<&Key>) -> LockError {
+        let error = match error {
+            // What is missing are votes, whatever became of the last one.
+            CommandError::Unsent(why) | CommandError::Unclear(why)
+                if self.offers == Offers::Quorum =>
+            {
+                CommandError::TooFewNodes { why, is_open: true }
+            }
+            error => error,
+        };
+        error.into_error(key).at(&self.settings.address)
     }
 
     pub(crate) fn tokens(&self) -> &TokenSource {

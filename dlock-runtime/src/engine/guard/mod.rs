@@ -281,7 +281,7 @@ impl LockGuard {
                 Ok(false) | Err(CommandError::Refused(Refusal::WrongType, _)) => {
                     return Err(part.gone());
                 }
-                Err(error) => return Err(error.into_error(Some(part.key()))),
+                Err(error) => return Err(part.hold.core.error(error, Some(part.key()))),
             }
         }
         self.still_held()

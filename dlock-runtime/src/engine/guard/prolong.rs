@@ -75,7 +75,7 @@ impl LockGuard {
                 Err(self.lost_error(self.why_lost().unwrap_or(LostCause::Deadline)))
             }
             Ok(Prolonged::NotOurs) => Err(self.gone()),
-            Err(error) => Err(error.into_error(Some(self.key()))),
+            Err(error) => Err(self.hold.core.error(error, Some(self.key()))),
         }
     }
 

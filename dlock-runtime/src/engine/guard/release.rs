@@ -12,7 +12,7 @@ use crate::observe;
 use crate::policy::client::GivenBack;
 use crate::policy::commands::{GivenBack as Found, Keep};
 use crate::policy::tokens::ReleaseBy;
-use crate::values::error::{LockError, LostCause, Reason, UnavailableCause};
+use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 
@@ -125,7 +125,7 @@ impl LockGuard {
                 // watchdog releases it.
                 Err(CommandError::Setup(_)) => Box::pin(self.wait_for_watchdog(now)).await,
                 Err(error) => {
-                    let error = error.into_error(Some(self.key()));
+                    let error = core.error(error, Some(self.key()));
                     observe::release_unclear(
                         self.key().parts(),
                         &error,
@@ -253,11 +253,7 @@ impl LockGuard {
         found.map(|found| self.released(found)).ok_or_else(|| {
             let source =
                 Reason::new("the release is not confirmed yet, and goes on in the background");
-            LockError::Unavailable {
-                key: Some(self.key().clone()),
-                cause: UnavailableCause::Unreachable,
-                source,
-            }
+            core.error(CommandError::Unclear(source), Some(self.key()))
         })
     }
 

@@ -93,7 +93,7 @@ impl LockGuard {
                 reason,
                 source: stopped(&writes, at, &words),
             }),
-            Err(error) => Err(with_outcome(error).into_error(Some(self.key()))),
+            Err(error) => Err(self.hold.core.error(with_outcome(error), Some(self.key()))),
         }
     }
 

@@ -11,6 +11,7 @@ use super::{LocalQueues, Taken};
 use crate::engine::spec::AcquireSpec;
 use crate::policy::client::Settled;
 use crate::policy::local_queue::{Attempt, Grant};
+use crate::policy::tokens::Standing;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -53,6 +54,10 @@ impl LocalQueues {
                 .unwrap_or_default(),
         }
         self.shared.fewer.notify_waiters();
+    }
+
+    pub(in crate::engine) fn standing(&self, token: Token, now: Moment) -> Standing {
+        self.lock().tokens.standing(token, now)
     }
 
     /// As [`Client::abandoned`].

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::backend::command_error::CommandError;
 use crate::engine::lease_cell::LeaseCell;
 use crate::engine::spec::AcquireSpec;
 use crate::policy::client::{Client, GivenBack, Settled};
@@ -48,6 +49,8 @@ pub(in crate::engine) struct QueueState {
     pub(in crate::engine) last_value: Option<Arc<str>>,
     /// Who the server last said holds the lock; kept only where slow calls are logged.
     pub(in crate::engine) holder: Option<String>,
+    /// When and how the last command for it failed, unless another was answered since.
+    pub(in crate::engine) failed: Option<Box<(Moment, CommandError)>>,
     /// Wakers to call after unlocking: waking may drop a task, and its drop locks the mutex.
     pub(in crate::engine) wakes: Wakes,
     pub(in crate::engine) notifies: bool,

@@ -15,6 +15,7 @@ use super::locked_future::{LockedFuture, OnLost};
 use super::scope::ScopedGuard;
 use super::spec::AcquireSpec;
 use crate::backend::offers;
+use crate::observe;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::class::Site;
@@ -266,7 +267,8 @@ impl LockRequest {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease ended before the body
-    /// did.
+    /// did, or a [strict](crate::Release::Strict) release failed: then what the body returned is
+    /// dropped, and the log says so.
     ///
     /// # Cancel safety
     /// May be dropped at any time: the body is dropped, and the lock is given back in the
@@ -294,7 +296,16 @@ impl LockRequest {
             body,
             OnLost::Cancel,
         )
-        .await?;
+        .await
+        .inspect_err(|error| match error {
+            // The caller can't see whether the body succeeded.
+            LockError::Lost {
+                key,
+                finished: true,
+                ..
+            } if size_of::<T>() > 0 => observe::value_dropped(key.parts()),
+            _ => {}
+        })?;
         ran.ok_or_else(|| {
             LockError::config("the body was polled outside its lock; please report this")
         })

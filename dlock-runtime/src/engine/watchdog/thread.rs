@@ -4,14 +4,16 @@
 //! It decides nothing (`policy::tokens` does). It ends with the pool, when nothing is left to clean
 //! up or a few seconds have passed; if it ends earlier, all leases are lost, and say so.
 
+use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::lease_table::{self, LeaseTable};
+use crate::backend::command_error::CommandError;
 use crate::observe::{self, Gauges};
 use crate::policy::tokens::Census;
-use crate::values::error::LockError;
+use crate::values::error::{LockError, Reason};
 use crate::values::moment::Moment;
 
 /// Timers do not count suspended time, deadlines do: so the table is checked this often. Anything
@@ -28,9 +30,7 @@ pub(super) fn start(leases: Arc<LeaseTable>) -> Result<(), LockError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|why| {
-            LockError::config(format_args!("the watchdog's runtime can't be built: {why}"))
-        })?;
+        .map_err(|why| not_now(format_args!("the watchdog's runtime can't be built: {why}")))?;
     let mut known = leases
         .runtime
         .lock()
@@ -45,10 +45,15 @@ pub(super) fn start(leases: Arc<LeaseTable>) -> Result<(), LockError> {
         })
         .map(drop)
         .map_err(|why| {
-            LockError::config(format_args!(
+            not_now(format_args!(
                 "the watchdog's thread can't be started: {why}"
             ))
         })
+}
+
+/// What the system lacks (descriptors, threads) may be free again a moment later.
+fn not_now(why: impl Display) -> LockError {
+    CommandError::Unsent(Reason::new(why)).into_error(None)
 }
 
 async fn watch(leases: &Arc<LeaseTable>) {

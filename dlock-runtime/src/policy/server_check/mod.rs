@@ -193,7 +193,7 @@ impl<'a> Info<'a> {
     }
 }
 
-/// The handshake refuses a node of a cluster, if it could ask `HELLO`. With a counter per slot, a
+/// The handshake refuses a node of a cluster, if it could ask `HELLO` or `INFO`. With a counter per slot, a
 /// proxy may pass on what a node says of itself.
 fn mode(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
     let mut modes = MODES.into_iter();

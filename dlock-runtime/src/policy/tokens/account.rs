@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::entries::State;
 use super::moves::End;
-use super::{Action, Census, Tokens};
+use super::{Action, Census, Standing, Tokens};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -16,6 +16,15 @@ impl<H: Clone> Tokens<H> {
     /// or ends it in time, so it is lost.
     pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
         self.lose(token, End::Over(LostCause::Watchdog), now)
+    }
+
+    /// What a value of this token at the server means.
+    pub(crate) fn standing(&self, token: Token, now: Moment) -> Standing {
+        match self.entries.state(token) {
+            Some(State::Holding { lease, .. }) if now < lease.deadline() => Standing::Holds,
+            Some(_) => Standing::Open,
+            None => Standing::Over,
+        }
     }
 
     /// All tokens, for a host that shuts down.

@@ -58,6 +58,17 @@ pub(crate) enum ReleaseBy {
     Nobody,
 }
 
+/// What a token's value at the server means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its holder has the lock.
+    Holds,
+    /// Nobody holds by it: an attempt whose end is not known, or what is left of one or of a hold.
+    Open,
+    /// Nothing of it is left.
+    Over,
+}
+
 /// How many tokens are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {

@@ -39,7 +39,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
-pub(crate) use self::action::{Action, Census, ReleaseBy};
+pub(crate) use self::action::{Action, Census, ReleaseBy, Standing};
 
 /// The table; through `H` a holder learns what becomes of its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

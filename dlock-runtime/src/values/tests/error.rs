@@ -15,11 +15,12 @@ const CAUSES: [LostCause; 5] = [
     LostCause::Watchdog,
 ];
 
-const REFUSALS: [Refusal; 15] = [
+const REFUSALS: [Refusal; 16] = [
     Refusal::ReadOnly,
     Refusal::OutOfMemory,
     Refusal::NoPermission,
     Refusal::Auth,
+    Refusal::SentinelAuth,
     Refusal::WrongType,
     Refusal::Companion,
     Refusal::NoTtl,
@@ -100,11 +101,13 @@ fn all() -> Vec<LockError> {
         LockError::Unavailable {
             key: Some(key()),
             cause: UnavailableCause::Unreachable,
+            server: Some(Reason::new("redis://a:1")),
             source: source.clone(),
         },
         LockError::Unavailable {
             key: None,
             cause: UnavailableCause::TooFewNodes,
+            server: None,
             source,
         },
         LockError::ShutDown,
@@ -205,6 +208,7 @@ fn a_refusal_says_what_to_do() {
             "https://docs.rs/dlock-runtime/latest/dlock_runtime/#rights",
         ),
         (Refusal::Auth, "check the URL's credentials"),
+        (Refusal::SentinelAuth, "`sentinel_pass`"),
         (Refusal::WrongType, "choose another key or namespace"),
         (Refusal::Companion, "see the source for which"),
         (Refusal::NoTtl, "`repair_missing_ttl`"),
@@ -285,6 +289,7 @@ fn others_say_what_to_do() {
             LockError::Unavailable {
                 key: Some(key()),
                 cause: UnavailableCause::TooFewNodes,
+                server: None,
                 source: Reason::new("a votes in 3 s"),
             },
             "too few nodes vote (item:7): wait for those that do not vote yet",
@@ -293,9 +298,10 @@ fn others_say_what_to_do() {
             LockError::Unavailable {
                 key: None,
                 cause: UnavailableCause::Unreachable,
+                server: Some(Reason::new("redis://a:1/0")),
                 source: Reason::new("refused"),
             },
-            "nothing goes on trying, so make this call again; `init` of a pool with `Config::lazy`",
+            "and the network (redis://a:1/0); nothing goes on trying, so make this call again; `init` of a pool with `Config::lazy`",
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),

@@ -274,11 +274,12 @@ impl Nodes {
             known.rotate_left(by);
             (state.map.asking(), known, state.ids.clone())
         };
+        let is_new = known.is_empty();
         let others = self.seeds.iter().filter(|it| !known.contains(it));
         let hosts = in_turn(known.iter(), others);
         let addresses: Vec<_> = hosts.map(|host| self.address(host)).collect();
         let until = Instant::now() + self.settings.connect_timeout;
-        let said = questions::who_serves_what(&addresses, &ids, until).await;
+        let said = questions::who_serves_what(&addresses, (&ids, is_new), until).await;
         let said = said.map(|said| self.learn(said, asked));
         let failed = said.as_ref().err().cloned();
         let is_first = self.rounds().ended(said);

@@ -92,10 +92,11 @@ pub(super) fn are_two_clusters(one: &BTreeSet<String>, other: &BTreeSet<String>)
     !one.is_empty() && !other.is_empty() && one.is_disjoint(other)
 }
 
-/// The answers of those that answer soon. `known`: the ids of nodes of this cluster.
+/// The answers of those that answer soon. `known`: the ids of nodes of this cluster; `is_new`: only
+/// the nodes that the configuration names are known yet.
 pub(super) async fn who_serves_what(
     addresses: &[Arc<RedisAddress>],
-    known: &BTreeSet<String>,
+    (known, is_new): (&BTreeSet<String>, bool),
     until: Instant,
 ) -> Result<Said, CommandError> {
     let (mut errors, mut answers) = (Vec::new(), Vec::new());
@@ -120,6 +121,15 @@ pub(super) async fn who_serves_what(
             }
             Ok(Some(Err(_))) => {} // the runtime is shutting down
             Ok(None) | Err(_) => {
+                // Which one has the locks? Later, a node may name any server, or its address may have
+                // become another's.
+                if is_new
+                    && let Some((node, CommandError::Setup(why))) = errors
+                        .iter()
+                        .find(|(_, it)| matches!(it, CommandError::Setup(_)))
+                {
+                    return Err(CommandError::Setup(why.clone()).at(node));
+                }
                 if let Some(said) = Said::of_all(std::mem::take(&mut answers), known)? {
                     return Ok(said);
                 }
@@ -187,7 +197,7 @@ async fn question(
 ) -> Result<View, CommandError> {
     let credentials = client::credentials(&address.login).await?;
     let (stream, _) = dial(address, host, until).await?;
-    let [slots, info] = match exchange(&credentials, stream).await {
+    let ([slots, info], is_standalone) = match exchange(&credentials, stream).await {
         Err(CommandError::Unsent(_)) if dial::wants_tls(address, host, until).await => {
             return Err(CommandError::Refused(
                 Refusal::Tls,
@@ -199,7 +209,7 @@ async fn question(
         answers => answers?,
     };
     let slots = slots.map_err(|error| {
-        if error.to_string().contains("cluster support disabled") {
+        if is_standalone || error.to_string().contains("cluster support disabled") {
             return CommandError::Setup(Reason::new(
                 "it is no node of a cluster; for one server leave `+cluster` out of the URL's scheme",
             ));
@@ -237,11 +247,12 @@ async fn question(
     Ok(View { epoch, listed, ids })
 }
 
-/// The answers to `CLUSTER SLOTS` and `CLUSTER INFO`.
+/// The answers to `CLUSTER SLOTS` and `CLUSTER INFO`. If the user may not ask, also whether the server
+/// says that it is none of a cluster, which it would have answered to another user.
 async fn exchange(
     credentials: &Credentials,
     stream: Box<dyn Stream>,
-) -> Result<[RedisResult<Value>; 2], CommandError> {
+) -> Result<([RedisResult<Value>; 2], bool), CommandError> {
     let config = AsyncConnectionConfig::new();
     let protocol = ProtocolVersion::RESP2; // nothing here needs the other
     let bound = ReplyBound::of(Asked::Handshake);
@@ -252,7 +263,20 @@ async fn exchange(
     both.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
     both.ignore_errors(); // each has its own answer
     let answers = both.query_async(&mut connection).await;
-    answers.map_err(|error| bound.explain(errors::handshake_error(&error)))
+    let answers: [RedisResult<Value>; 2] =
+        answers.map_err(|error| bound.explain(errors::handshake_error(&error)))?;
+    let mut mode = None;
+    if answers[0]
+        .as_ref()
+        .err()
+        .is_some_and(errors::is_without_right)
+    {
+        bound.set(Asked::Handshake);
+        let hello = redis::cmd("HELLO");
+        let hello = hello.query_async(&mut connection).await;
+        mode = reply::field(&hello.unwrap_or(Value::Nil), "mode");
+    }
+    Ok((answers, mode.as_deref() == Some("standalone")))
 }
 
 /// The answer of `CLUSTER SLOTS`: for each range its first and last slot, its master, and replicas.
@@ -274,9 +298,13 @@ fn read(slots: &Value, asked: &Host) -> Option<Vec<Listed>> {
         };
         let port = u16::try_from(reply::number(master.get(1)?)?).ok()?;
         let slots = slot(first)?..=slot(last)?;
+        let mut name = reply::text(master.first()?);
+        if name.as_deref() == Some("?") {
+            name = master.get(3).and_then(|added| reply::field(added, "ip")); // it prefers a name, and has none
+        }
         (!slots.is_empty()).then_some(Listed {
             slots,
-            node: node(reply::text(master.first()?).as_deref(), port, asked)?,
+            node: node(name.as_deref(), port, asked)?,
         })
     };
     ranges.iter().map(range).collect()
@@ -342,6 +370,32 @@ mod tests {
             assert_eq!(read(&strange, &asked), None, "{strange:?}");
         }
         assert_eq!(read(&Value::Array(Vec::new()), &asked), Some(Vec::new()));
+    }
+
+    /// Its preferred kind of endpoint is a name, and it has none.
+    #[test]
+    fn a_node_without_a_name_is_reached_at_its_ip() {
+        let asked = host("asked", 1);
+        for (metadata, name) in [
+            (vec![text("ip"), text("10.0.0.7")], "10.0.0.7"),
+            (
+                vec![text("hostname"), text(""), text("ip"), text("10.0.0.7")],
+                "10.0.0.7",
+            ),
+            (vec![text("ip")], "asked"),
+            (vec![text("ip"), text("")], "asked"),
+            (vec![], "asked"),
+        ] {
+            let node = vec![
+                text("?"),
+                Value::Int(6381),
+                text("id"),
+                Value::Array(metadata),
+            ];
+            let range = vec![Value::Int(0), Value::Int(1), Value::Array(node)];
+            let listed = read(&Value::Array(vec![Value::Array(range)]), &asked).unwrap();
+            assert_eq!(listed[0].node, host(name, 6381));
+        }
     }
 
     fn view(node: &str, epoch: u64, ids: &[&str]) -> (String, View) {

@@ -34,6 +34,7 @@ use crate::policy::server_clock::ServerClock;
 use crate::values::config::RedisAddress;
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
+use crate::values::shown::rounded;
 
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
 /// which no error ever reports.
@@ -355,7 +356,10 @@ impl Connection {
     pub(super) fn no_answer(&self, within: Duration) -> CommandError {
         self.of_cluster.iter().for_each(OfCluster::may_have_changed);
         self.watch_for_silence();
-        CommandError::Unclear(Reason::new(format_args!("no answer within {within:?}")))
+        CommandError::Unclear(Reason::new(format_args!(
+            "no answer within {:?}",
+            rounded(within)
+        )))
     }
 
     /// A short deadline that passed says nothing about the connection; a long silence does.

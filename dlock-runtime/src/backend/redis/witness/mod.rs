@@ -30,6 +30,7 @@ use crate::backend::command_error::CommandError;
 use crate::strangers::spared;
 use crate::values::config::Durability;
 use crate::values::error::{Reason, Refusal};
+use crate::values::shown::rounded;
 
 pub(super) use self::link::WitnessedLink;
 
@@ -224,7 +225,8 @@ fn read(answers: &[Value], durability: Durability, patience: Duration) -> Result
         let said = said.ok_or_else(|| reply::unexpected("WAIT", &Value::Nil))?;
         if said < u64::try_from(asked).unwrap_or(u64::MAX) {
             return Err(not_replicated(format_args!(
-                "{said} of {asked} replicas confirmed it within {patience:?}"
+                "{said} of {asked} replicas confirmed it within {:?}",
+                rounded(patience)
             )));
         }
     }
@@ -234,7 +236,8 @@ fn read(answers: &[Value], durability: Durability, patience: Duration) -> Result
         if said < (1, u64::try_from(asked).unwrap_or(u64::MAX)) {
             let (_, files) = said;
             return Err(not_replicated(format_args!(
-                "{files} of {asked} append-only files had it within {patience:?}"
+                "{files} of {asked} append-only files had it within {:?}",
+                rounded(patience)
             )));
         }
     }

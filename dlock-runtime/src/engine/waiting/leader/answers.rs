@@ -45,12 +45,15 @@ impl Leader {
         let pushes = link.address().is_some();
         let interval = self.core.settings().poll_interval(pushes);
         let pause = self.retries().busy(left, interval);
-        self.polls_again(token, pause);
+        self.polls_again(token, pause, None);
     }
 
     /// Shows who holds the lock.
     fn observe(&self, busy: &Busy) {
         let holder = || match holder::read(&busy.value) {
+            Reading::Holder(_) if !attempt::is_held(&self.core, busy) => {
+                "nobody: what this process asked for before, or held, is taken back".to_owned()
+            }
             Reading::Holder(holder) => holder.to_string(),
             Reading::UnknownLayout => "a program with another version of dlock".to_owned(),
         };
@@ -67,11 +70,14 @@ impl Leader {
         KeyParts::new(self.queue_key().key(), namespace)
     }
 
-    fn polls_again(&self, token: Token, pause: Duration) {
+    fn polls_again(&self, token: Token, pause: Duration, failed: Option<CommandError>) {
         let now = self.now();
         let next = now.plus(pause);
         let local_queues = self.core.local_queues();
-        let settled = local_queues.at(self.queue_key(), |it| it.client().queued(token, next, now));
+        let settled = local_queues.at(self.queue_key(), |it| {
+            it.queue_state.failed = failed.map(|error| Box::new((now, error)));
+            it.client().queued(token, next, now)
+        });
         self.core.see_to(settled.and_then(Settled::unowned));
     }
 
@@ -83,13 +89,13 @@ impl Leader {
         let now = self.now();
         match why {
             Ok(InTheWay::Endless(refusal)) => match self.retries().endless(now, interval) {
-                Some(pause) => self.pause(pause),
+                Some(pause) => self.pause(pause, None),
                 None => self.send_away(refusal),
             },
             Ok(InTheWay::Somebody { left, .. }) => {
                 self.succeeded();
                 let pause = self.retries().busy(left, interval);
-                self.pause(pause);
+                self.pause(pause, None);
             }
             Err(refusal) => {
                 self.succeeded();
@@ -112,6 +118,7 @@ impl Leader {
         let local_queues = self.core.local_queues();
         local_queues.at(self.queue_key(), |it| {
             let bounds = (now.plus(pause), next_freed);
+            it.queue_state.failed = None;
             it.queue_state.pause_unless_told(self.epoch, bounds);
         });
     }
@@ -120,7 +127,7 @@ impl Leader {
     pub(super) fn late(&mut self) {
         let now = self.now();
         if let Some(pause) = self.retries().at_once(now) {
-            self.pause_through(pause, &attempt::clock_runs_ahead());
+            self.pause_through(pause, attempt::clock_runs_ahead());
         }
     }
 
@@ -131,7 +138,7 @@ impl Leader {
         let now = self.now();
         let pause = self.retries().failed(now);
         self.mention(pause, &error);
-        self.polls_again(token, pause.length);
+        self.polls_again(token, pause.length, Some(error));
     }
 
     pub(super) fn failed(&mut self, error: CommandError) {
@@ -144,13 +151,13 @@ impl Leader {
             _ => Some(self.retries().failed(now)),
         };
         if let Some(pause) = pause {
-            self.pause_through(pause, &error);
+            self.pause_through(pause, error);
         }
     }
 
-    fn pause_through(&self, pause: Pause, error: &CommandError) {
-        self.mention(pause, error);
-        self.pause(pause.length);
+    fn pause_through(&self, pause: Pause, error: CommandError) {
+        self.mention(pause, &error);
+        self.pause(pause.length, Some(error));
     }
 
     fn mention(&self, pause: Pause, error: &CommandError) {
@@ -159,10 +166,12 @@ impl Leader {
         }
     }
 
-    pub(super) fn pause(&self, pause: Duration) {
-        let until = self.now().plus(pause);
+    fn pause(&self, pause: Duration, failed: Option<CommandError>) {
+        let now = self.now();
+        let until = now.plus(pause);
         let local_queues = self.core.local_queues();
         local_queues.at(self.queue_key(), |it| {
+            it.queue_state.failed = failed.map(|error| Box::new((now, error)));
             it.queue_state.pause(self.epoch, until);
         });
     }
@@ -179,7 +188,7 @@ impl Leader {
                 .queue
                 .first()
                 .map(|first| first.spec.key.clone());
-            let error: LockError = error.into_error(key.as_ref());
+            let error: LockError = self.core.error(error, key.as_ref());
             it.send_away(&error, now)
         });
         self.core.see_to(unowned.flatten());

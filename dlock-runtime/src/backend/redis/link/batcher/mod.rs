@@ -70,6 +70,7 @@ use crate::backend::redis::scripts::Script;
 use crate::strangers::CallersWaker;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
+use crate::values::shown::rounded;
 
 /// The maximum number of items in one script. A larger batch gains nothing and occupies the server
 /// longer; this one takes it about 0.12 ms.
@@ -319,7 +320,10 @@ impl Batcher {
 }
 
 fn not_sent(within: Duration) -> CommandError {
-    CommandError::Unsent(Reason::new(format_args!("not sent within {within:?}")))
+    CommandError::Unsent(Reason::new(format_args!(
+        "not sent within {:?}",
+        rounded(within)
+    )))
 }
 
 /// A command that its caller sends itself; counts as in flight until it is answered or dropped.

@@ -32,6 +32,7 @@ use super::connection::Connection;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Claim, Polled};
 use crate::values::error::Reason;
+use crate::values::shown::rounded;
 
 /// The rate and size of the heartbeat commands.
 #[derive(Clone, Copy, Debug)]
@@ -180,7 +181,8 @@ impl Waiting<'_> {
                 "the runtime of the connection has ended",
             ))),
             Err(_) if self.withdraw() => Err(CommandError::Unsent(Reason::new(format_args!(
-                "not sent within {within:?}"
+                "not sent within {:?}",
+                rounded(within)
             )))),
             Err(_) => Err(self.heartbeats.connection.no_answer(within)),
         }
