@@ -37,7 +37,7 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
     let address = lab.proxy.url();
     let says = [
         ["can't connect to redis", address.as_str()],
-        ["can't renew a lock", "\"lock:told\""],
+        ["can't renew a lock", "\"told\""],
     ];
     for so_far in 0..2 {
         let before = held.remaining();
@@ -65,7 +65,7 @@ async fn what_a_shutdown_leaves_is_named() {
     let drained = pool.shutdown().await;
     assert_eq!((drained.held(), drained.unconfirmed()), (1, 0));
     assert_eq!(
-        told(&["still held when shutdown", "\"lock:still:held\""]).len(),
+        told(&["still held when shutdown", "\"still:held\""]).len(),
         1
     );
     assert!(told(&["still held", "given:back"]).is_empty());
@@ -86,9 +86,9 @@ async fn a_body_that_was_left_out_is_told_with_who_has_its_lock() {
     let held = pool.lock("left:1").acquire().await.unwrap();
     pool.scope(job(1)).await.unwrap();
     pool.scope(job(2)).await.unwrap();
-    let skipped = told(&["left a body out", "\"lock:left:1\"", "of this process"]);
+    let skipped = told(&["left a body out", "\"left:1\"", "of this process"]);
     assert_eq!(skipped.len(), 1, "{skipped:?}");
-    assert!(told(&["left a body out", "\"lock:left:2\""]).is_empty());
+    assert!(told(&["left a body out", "\"left:2\""]).is_empty());
     held.release().await.unwrap();
 }
 
@@ -112,10 +112,7 @@ async fn a_value_that_a_lost_lock_takes_along_is_told() {
     strict("value:kept").run(async |_| 7).await.unwrap();
     let dropped = |key: &str| told(&["dropped what a body returned", key]).len();
     let keys = ["value:gone", "error:gone", "nothing:gone", "value:kept"];
-    assert_eq!(
-        keys.map(|key| dropped(&format!("\"lock:{key}\""))),
-        [1, 1, 0, 0]
-    );
+    assert_eq!(keys.map(|key| dropped(&format!("\"{key}\""))), [1, 1, 0, 0]);
 }
 
 /// A server with three findings, which `init` logs at three levels.

@@ -82,7 +82,7 @@ async fn no_body_begins_under_one_that_was_lost_while_the_next_was_waited_for() 
     let run = tokio::spawn(async move { request.run(body).await });
     lab.until_waited_for("never:b").await;
     lab.server.cmd(&["DEL", "lock:never:a"]).await;
-    let is_told = async || !told(&["lost a lock", "lock:never:a"]).is_empty();
+    let is_told = async || !told(&["lost a lock", "\"never:a\""]).is_empty();
     until("its loss is told", CAP, is_told).await;
     let rival = direct.lock("never:a").ttl(LONG).acquire().await.unwrap();
     last.release().await.unwrap();

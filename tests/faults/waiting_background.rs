@@ -52,7 +52,7 @@ async fn a_release_that_is_cut_is_repeated_and_counted() {
         lock(&pool, &key).run(async |_| ()).await.unwrap();
         cut.seen().await;
         lab.until_free().await;
-        let said = || told(&["no clear answer", &format!("lock:{key}")]);
+        let said = || told(&["no clear answer", &format!("\"{key}\"")]);
         until("it is said", CAP, async || !said().is_empty()).await;
         let [said] = &said()[..] else {
             panic!("{fault:?}: {:?}", said());

@@ -127,7 +127,7 @@ async fn a_node_whose_clock_jumps_does_not_vote_for_max_ttl() {
         })
         .await;
         until("the log says so", CAP, async || {
-            recorded::lines(&["INFO", "votes again", &port]).len() == times
+            recorded::lines(&["INFO", "a node votes again", &port]).len() == times
         })
         .await;
         let lines = recorded::lines(&["WARN", "a node's clock was set", &port]);

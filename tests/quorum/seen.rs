@@ -72,7 +72,7 @@ async fn nodes_that_go_and_come_are_told_once_each() {
     })
     .await;
     until("the log says so", CAP, async || {
-        logged(gone, ["INFO", "votes again"]) == 1
+        logged(gone, ["INFO", "a node votes again"]) == 1
     })
     .await;
     assert_eq!(logged(gone, ["WARN", "does not vote yet"]), 1);

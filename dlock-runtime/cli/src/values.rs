@@ -11,6 +11,7 @@ use dlock_grammar::key;
 use dlock_runtime::Wait;
 
 use crate::status::Failure;
+use crate::table::visible;
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     dlock_grammar::duration::parse(text).map_err(|error| error.to_string())
@@ -57,7 +58,19 @@ impl Verbatim {
         )))
     }
 
-    /// The same for a key that a person writes for a lock to come, so a placeholder in it is one
+    /// The command that shows this key, to be typed as it is.
+    pub(crate) fn show_command(self, key: &str) -> String {
+        let is_plain = |c: char| c.is_alphanumeric() || "_-:./@%+,=".contains(c);
+        let word = match visible(key) {
+            key if key.chars().all(is_plain) => key,
+            key => format!("'{}'", key.replace('\'', r"'\''")),
+        };
+        let verbatim = if self.verbatim { " --verbatim" } else { "" };
+        let dashes = if key.starts_with('-') { " --" } else { "" };
+        format!("`dlock show{verbatim}{dashes} {word}`")
+    }
+
+    /// As `check`, for a key that a person writes for a lock to come, so a placeholder in it is one
     /// that was forgotten.
     pub(crate) fn check_new(self, key: &str, namespace: &str) -> Result<(), Failure> {
         self.check(key, namespace)?;
@@ -118,6 +131,20 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::{Verbatim, count, key, pattern};
+
+    #[test]
+    fn a_command_in_a_message_can_be_typed() {
+        for (verbatim, key, command) in [
+            (false, "item:7", "`dlock show item:7`"),
+            (true, "lock:v", "`dlock show --verbatim lock:v`"),
+            (false, "my job", "`dlock show 'my job'`"),
+            (false, "a$HOME;b", "`dlock show 'a$HOME;b'`"),
+            (false, "it's", r"`dlock show 'it'\''s'`"),
+            (true, "-x", "`dlock show --verbatim -- -x`"),
+        ] {
+            assert_eq!(Verbatim { verbatim }.show_command(key), command);
+        }
+    }
 
     #[test]
     fn a_pattern_that_can_match_nothing_is_refused() {

@@ -42,7 +42,7 @@ pub(crate) async fn wait(
             .timeout
             .map(|timeout| timeout.saturating_sub(began.elapsed()));
         if left == Some(Duration::ZERO) {
-            return Err(over(&args.key, last.as_ref(), was_away));
+            return Err(over(&args, last.as_ref(), was_away));
         }
         tokio::time::sleep(left.map_or(pause, |left| pause.min(left))).await;
         pause = (pause * 2).min(ASK_EVERY.1);
@@ -57,8 +57,8 @@ pub(crate) async fn wait(
     Ok(0)
 }
 
-fn over(key: &str, holder: Option<&Holder>, was_away: bool) -> Failure {
-    let key = visible(key);
+fn over(args: &WaitArgs, holder: Option<&Holder>, was_away: bool) -> Failure {
+    let key = visible(&args.key);
     match holder {
         _ if was_away => Failure::new(
             status::UNAVAILABLE,
@@ -69,7 +69,8 @@ fn over(key: &str, holder: Option<&Holder>, was_away: bool) -> Failure {
             status::BUSY,
             "busy",
             format!(
-                "{key} is still held by {holder}: give a longer `--timeout`, or look at it by `dlock show {key}`"
+                "{key} is still held by {holder}: give a longer `--timeout`, or look at it by {}",
+                args.verbatim.show_command(&args.key)
             ),
         ),
         None => Failure::new(status::BUSY, "busy", format!("{key} is still held")),

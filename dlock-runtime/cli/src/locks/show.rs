@@ -97,7 +97,9 @@ pub(crate) async fn evict(
         Eviction::Done => (
             0,
             "evicted",
-            format!("{key}: evicted {holder}; it is not stopped, and notices at its next renewal"),
+            format!(
+                "{key}: evicted {holder}; if it still runs, it is not stopped, and notices at its next renewal"
+            ),
         ),
         Eviction::Free => (
             status::NO,
@@ -108,7 +110,8 @@ pub(crate) async fn evict(
             status::NO,
             "no_such_holder",
             format!(
-                "{key} is not held by {holder}: nothing was changed; see `dlock show {key}` for who holds it now"
+                "{key} is not held by {holder}: nothing was changed; see {} for who holds it now",
+                args.verbatim.show_command(&args.key)
             ),
         ),
     };

@@ -158,7 +158,7 @@ impl Destination {
             return Ok(());
         }
         let run_id = connection.run_id();
-        if run_id.is_empty() || is_proxy(plan) {
+        if run_id.is_empty() || (plan.node.is_none() && is_proxy(plan)) {
             return Ok(());
         }
         let landing = Landing {
