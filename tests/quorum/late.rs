@@ -86,9 +86,10 @@ async fn a_lock_that_most_nodes_lost_is_taken_back_at_the_others() {
             for node in &nodes.0[..2] {
                 node.cmd(&["DEL", "lock:item"]).await;
             }
-            match is_asked {
-                true => lock.verify().await.is_err(),
-                false => !lock.is_held(),
+            if is_asked {
+                lock.verify().await.is_err()
+            } else {
+                !lock.is_held()
             }
         })
         .await;
