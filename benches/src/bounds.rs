@@ -127,6 +127,15 @@ fn of_kind(place: &str, kind: Kind) -> String {
     }
 }
 
+/// An entry as another process has it: of its own, a pool knows which ones wait.
+fn of_another_process(place: &str) -> Option<String> {
+    let mut fields: Vec<_> = place.splitn(4, '|').collect();
+    let token = fields.get_mut(2)?;
+    let renamed = format!("0123456789abcdef-{}", token.split_once('-')?.1);
+    *token = &renamed;
+    Some(fields.join("|"))
+}
+
 /// A SLOWLOG entry: number, time, µs, words, client address, client name.
 type Entry = (u64, u64, usize, Vec<redis::Value>, String, String);
 
@@ -251,13 +260,14 @@ impl Place {
     }
 
     async fn crowd(&mut self, place: &str, state: &str, number: u32) -> Result<(), Failure> {
+        let place = of_another_process(place).ok_or("a queue entry has another form now")?;
         for first in (1..=number).step_by(1_000) {
             let mut call = redis::cmd("EVAL");
             call.arg(CROWD).arg(2).arg(QUEUE).arg(ALIVE);
             call.arg(first)
                 .arg(state)
                 .arg(number.min(first + 999))
-                .arg(place);
+                .arg(&place);
             call.exec_async(&mut self.redis).await?;
         }
         Ok(())

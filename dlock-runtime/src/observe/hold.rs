@@ -86,8 +86,8 @@ impl ObservedHold {
     /// Logs the loss inside the hold or the caller's span, whichever thread has noticed it.
     pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause, is_renewed: bool) {
         let key = asked.key.parts();
-        let whose = (key, Some(&*asked.site.name()));
-        lost_inside(self.parent(), whose, (cause, is_renewed));
+        let name = asked.site.name();
+        lost_inside(self.parent(), (key, Some(&*name)), (cause, is_renewed));
         self.tell_loss(key, cause);
     }
 

@@ -323,7 +323,7 @@ fn roots(tls: &Tls) -> Result<RootCertStore, CommandError> {
     if roots.is_empty() {
         let first = system.errors.first();
         let reason = first.map(|why| format!(" ({why})")).unwrap_or_default();
-        let why = format_args!(
+        let why = format!(
             "this system has no CA certificates to check the server's with: install `ca-certificates`, or give the CA's certificate as `tls_ca`{reason}"
         );
         return Err(match first.map(|it| &it.kind) {
