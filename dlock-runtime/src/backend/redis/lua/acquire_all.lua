@@ -26,13 +26,14 @@ for i = 1, number do
     return redis.error_reply(err)
   end
   local there, more = held and ONE or err and (meta(lock) or ONE), nil
+  local is_other = there == ONE and not held -- of another type
   if there ~= ONE then
     there, more = drop_lapsed(lock, there, T)
     if not more then
       local done
       done, there, more = pcall(grant_all, lock, counter, queue, heartbeats, there, T)
       if not done then
-        there, more = ONE, nil -- an error is in the way, too: asked for alone, the lock says which
+        there, more, is_other = ONE, nil, true -- an error is in the way, too: asked for alone, the lock says which
       end
     end
     if more then
@@ -48,8 +49,8 @@ for i = 1, number do
     for _, it in ipairs(ours) do
       release(it[1], counter, it[2], it[3], it[4], '0', T)
     end
-    local pttl, named = -1, '' -- of another type
-    if there ~= ONE or held then
+    local pttl, named = -1, ''
+    if not is_other then
       pttl, named = in_the_way(lock, there, T)
     end
     return {2, T, i - 1, pttl, named}
