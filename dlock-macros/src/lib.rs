@@ -5,8 +5,8 @@
 //!
 //! `args` (what was written) → `rules` (every error at once) → `model` → `expand` (the rewrite)
 //!
-//! Beside them: `signature` (the function), `owned` (its parameters), `async_trait` (a method that `#[async_trait]` has
-//! rewritten), `template` (the key's text). `dlock-grammar` says what a duration, a lease or a key
+//! Beside them: `signature` (the function), `owned` (its parameters), `async_trait` (a method that
+//! `#[async_trait]` has rewritten), `template` (the key's text). `dlock-grammar` says what a duration, a lease or a key
 //! may be; the runtime uses it too. Generated code uses only `dlock_runtime::__private` and the
 //! public types of the runtime.
 

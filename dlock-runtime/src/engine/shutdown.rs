@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::core::Core;
 use crate::backend::command_error;
 use crate::observe;
-use crate::values::key::KeyParts;
 
 /// How long a shutdown waits for all pools.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
@@ -35,7 +34,7 @@ pub(crate) async fn shut_down(cores: &[Arc<Core>]) -> Drained {
     for core in cores {
         let held = core.watchdog().held();
         for key in &held {
-            observe::held_at_shutdown(KeyParts::new(key, core.settings().namespace.len()));
+            observe::held_at_shutdown(core.parts(key));
         }
         drained.held += held.len();
         let census = core.census();

@@ -55,6 +55,15 @@ struct State {
     several: Option<[String; 2]>,
 }
 
+impl State {
+    /// The name leads to both servers; `true`: that was not known.
+    fn leads_to(&mut self, both: &[String; 2]) -> bool {
+        let is_news = self.several.is_none();
+        self.several.get_or_insert_with(|| both.clone());
+        is_news
+    }
+}
+
 impl Target {
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -129,8 +138,8 @@ impl Target {
             let mut present = state.connections.iter().filter_map(Weak::upgrade);
             if was_left && present.any(|it| it.works()) {
                 // An attempt that began before the change proves nothing.
-                let is_news = asked == self.generation() && state.several.is_none();
-                return Err(is_news.then(|| state.several.insert(both).clone()));
+                let is_news = asked == self.generation() && state.leads_to(&both);
+                return Err(is_news.then_some(both));
             }
             older = std::mem::take(&mut state.connections);
             self.generation.fetch_add(1, Ordering::AcqRel);
@@ -171,12 +180,8 @@ impl Target {
 
     /// The name leads to this server, too; `true`: that was not known.
     pub(super) fn leads_beside(&self, present: &Landing, other: &str) -> bool {
-        let mut state = self.lock();
-        let is_news = state.several.is_none();
-        if is_news {
-            state.several = Some([present.at.clone(), other.to_owned()]);
-        }
-        is_news
+        self.lock()
+            .leads_to(&[present.at.clone(), other.to_owned()])
     }
 
     /// Two servers to which the name leads, if it was seen to lead to several.

@@ -212,15 +212,15 @@ impl Listing {
 
     /// Goes on without a server, if that is asked for and others are left.
     fn leave_out(&mut self, error: CommandError) -> Result<(), CommandError> {
-        let known = format!("{:?}", error.clone().into_error(None));
-        let is_known = |it: &LockError| format!("{it:?}") == known;
-        if self.missing.iter().any(is_known) {
+        let told = error.clone().into_error(None);
+        let text = format!("{told:?}");
+        if self.missing.iter().any(|it| format!("{it:?}") == text) {
             return Ok(()); // several of its locks were found
         }
         if !self.may_be_partial || !error.may_pass() || self.missing.len() + 1 >= self.servers {
             return Err(error);
         }
-        self.missing.push(error.into_error(None));
+        self.missing.push(told);
         Ok(())
     }
 

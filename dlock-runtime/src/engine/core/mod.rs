@@ -32,7 +32,7 @@ use crate::values::about::WrittenName;
 use crate::values::config::{Address, Config, RedisAddress, Settings};
 use crate::values::error::{LockError, Reason};
 use crate::values::finding::Finding;
-use crate::values::key::Key;
+use crate::values::key::{Key, KeyParts};
 use crate::values::moment::Moment;
 use crate::values::process::Home;
 use crate::values::token::{Token, TokenSource};
@@ -238,6 +238,11 @@ impl Core {
     /// Checks that the backend can do what a caller wants, before anything is sent or queued.
     pub(crate) fn offers(&self, wanted: Wanted<'_>) -> Result<(), LockError> {
         self.offers.check(wanted).map_err(LockError::config)
+    }
+
+    /// A name on the server, as it is shown.
+    pub(super) fn parts<'a>(&self, name: &'a str) -> KeyParts<'a> {
+        self.watchdog.shared().parts(name)
     }
 
     /// Whether waiters queue at the server.

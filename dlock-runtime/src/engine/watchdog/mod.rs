@@ -204,7 +204,7 @@ impl Watchdog {
         std::mem::forget(self.leases.clone());
     }
 
-    fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Shared {
         &self.leases.shared
     }
 

@@ -66,8 +66,7 @@ impl Leader {
     }
 
     fn key(&self) -> KeyParts<'_> {
-        let namespace = self.core.settings().namespace.len();
-        KeyParts::new(self.queue_key().key(), namespace)
+        self.core.parts(self.queue_key().key())
     }
 
     fn polls_again(&self, token: Token, pause: Duration, failed: Option<CommandError>) {
