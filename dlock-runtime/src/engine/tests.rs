@@ -40,6 +40,16 @@ fn a_held_lock_is_small() {
     assert!(size_of::<LeaseCell>() <= 200);
 }
 
+/// With its owner, the box of a release has 392 bytes, as that of a first acquire has. Larger, it
+/// would leave that size class of the allocator, and neither could have the memory that the other
+/// has left: with 256 tasks a cycle then takes 7 % more of the client's time.
+#[tokio::test]
+async fn a_release_fits_where_an_acquire_was() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let guard = pool.lock("item:7").acquire().await.unwrap();
+    assert!(size_of_val(&guard.give_back(None)) <= 352);
+}
+
 /// The key's text stands once, however many commands and tables name it.
 #[tokio::test]
 async fn a_lock_keeps_its_name_once() {

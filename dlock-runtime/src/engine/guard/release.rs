@@ -125,12 +125,9 @@ impl LockGuard {
                 // watchdog releases it.
                 Err(CommandError::Setup(_)) => Box::pin(self.wait_for_watchdog(now)).await,
                 Err(error) => {
+                    let core = &self.hold.core; // a borrow from before would outlive the `await`
                     let error = core.error(error, Some(self.key()));
-                    observe::release_unclear(
-                        self.key().parts(),
-                        &error,
-                        self.hold.core.unclear_release(),
-                    );
+                    observe::release_unclear(self.key().parts(), &error, core.unclear_release());
                     Err(error)
                 }
                 Ok(given_back) => Ok(self.released(given_back)),
