@@ -1,5 +1,6 @@
 //! Primaries that are killed or handed over.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use dlock_harness::{Cluster, until};
@@ -81,11 +82,11 @@ async fn without_a_replica_calls_end_in_time() {
     let wait = Duration::from_secs(1);
     for wait in [Duration::ZERO, wait] {
         let begun = std::time::Instant::now();
-        let ended = pool.lock(&*key).wait(wait).acquire().await;
-        assert!(
-            matches!(ended, Err(LockError::Unavailable { .. })),
-            "{ended:?}"
-        );
+        let error = pool.lock(&*key).wait(wait).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+        // The pool's own address is that of all nodes.
+        let (silent, source) = (cluster.nodes[2].addr().to_string(), error.source().unwrap());
+        assert!(source.to_string().starts_with(&silent), "{source}");
         let most = wait + timeout + dlock_harness::wait::scaled(Duration::from_secs(2));
         assert!(begun.elapsed() < most, "{:?}", begun.elapsed());
     }

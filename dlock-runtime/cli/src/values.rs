@@ -49,12 +49,14 @@ impl Verbatim {
             return Ok(());
         }
         let instead = if rest.is_empty() {
-            String::new()
+            "add `--verbatim` if it is the key itself".to_owned()
         } else {
-            format!("write {rest:?}, or ")
+            format!(
+                "if {text:?} is the name on the server, write {rest:?}; if it is the key itself, add `--verbatim`"
+            )
         };
         Err(Failure::usage(format!(
-            "{text:?} begins with the namespace {namespace:?}, which stands in front of every key and is left out here: {instead}add `--verbatim` if it is part of the key itself"
+            "{text:?} begins with the namespace {namespace:?}, which stands in front of every key and is left out here: {instead}"
         )))
     }
 
@@ -70,9 +72,8 @@ impl Verbatim {
         format!("`dlock show{verbatim}{dashes} {word}`")
     }
 
-    /// As `check`, for a key that a person writes for a lock to come, so a placeholder in it is one
-    /// that was forgotten.
-    pub(crate) fn check_new(self, key: &str, namespace: &str) -> Result<(), Failure> {
+    /// As `check`, for one key: a placeholder in it is one that was forgotten.
+    pub(crate) fn check_key(self, key: &str, namespace: &str) -> Result<(), Failure> {
         self.check(key, namespace)?;
         match key::placeholder(key).filter(|_| !self.verbatim) {
             None => Ok(()),
@@ -169,17 +170,22 @@ mod tests {
     #[test]
     fn a_key_that_was_probably_meant_otherwise_is_refused_unless_verbatim() {
         let said = |verbatim, text, namespace| {
-            let checked = Verbatim { verbatim }.check_new(text, namespace);
+            let checked = Verbatim { verbatim }.check_key(text, namespace);
             checked.map_err(|failure| failure.message.unwrap_or_default())
         };
         for (text, namespace, instead) in [
             ("item:<id>", "lock:", "write the value itself"),
             ("<user id>", "lock:", "write the value itself"),
             ("a<b>c", "lock:", "write the value itself"),
-            ("lock:item:7", "lock:", "write \"item:7\""),
-            ("lock:", "lock:", "left out here: add `--verbatim`"),
+            ("lock:item:7", "lock:", "write \"item:7\";"),
+            (
+                "lock:",
+                "lock:",
+                "left out here: add `--verbatim` if it is the key itself",
+            ),
             ("lock:lock:7", "lock:", "write \"lock:7\""),
-            ("eu/x", "eu/", "write \"x\""),
+            ("eu/x", "eu/", "write \"x\";"),
+            ("product", "prod", "if it is the key itself, add"),
         ] {
             let refused = said(false, text, namespace).unwrap_err();
             assert!(refused.contains(instead), "{refused}");

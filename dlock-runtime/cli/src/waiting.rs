@@ -22,7 +22,7 @@ pub(crate) async fn wait(
 ) -> Result<u8, Failure> {
     let began = Instant::now();
     let pool = server::connect(url).await?;
-    args.verbatim.check_new(&args.key, pool.namespace())?;
+    args.verbatim.check_key(&args.key, pool.namespace())?;
     let mut pause = ASK_EVERY.0;
     let mut was_away = false;
     let mut last: Option<Holder> = None;

@@ -165,10 +165,11 @@ fn refusals_are_explained() {
     );
 }
 
-/// A name in angle brackets may be one that exists, so who looks is believed.
+/// A name in angle brackets may be one that exists, so who looks is believed until nobody holds it.
 #[test]
 fn a_lock_of_any_name_is_shown() {
     let lab = Lab::start();
+    check(&lab, &["show", "item:<id>"], 64, "looks like a placeholder");
     lab.cmd(&["SET", "lock:item:<id>", "x"]);
     let shown = text(&lab.output(&["show", "item:<id>"]).stdout);
     assert!(shown.starts_with("item:<id>: not dlock's"), "{shown}");

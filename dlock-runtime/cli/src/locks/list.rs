@@ -1,6 +1,7 @@
 //! `dlock ls`: the locks that are held.
 
 use std::collections::HashSet;
+use std::error::Error as _;
 
 use dlock_runtime::{Admin, Listing, LockError, LockReport};
 use serde_json::json;
@@ -79,10 +80,13 @@ fn status_of(list: &Listing) -> u8 {
     }
 }
 
-/// Why each server is missing.
+/// Why each server is missing, which begins with its name.
 fn missing(list: &Listing) -> Vec<String> {
-    let why = |error: &LockError| Failure::from(error.clone()).message;
-    list.missing().iter().filter_map(why).collect()
+    let why = |error: &LockError| match error.source() {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
+    };
+    list.missing().iter().map(why).collect()
 }
 
 /// The locks that match.

@@ -23,6 +23,9 @@ pub(crate) async fn show(
     let admin = pool.admin();
     let lock = admin.show(Key::verbatim(key)).await?;
     let has_queue = admin.sees_waiters();
+    if lock.is_none() {
+        args.verbatim.check_key(key, pool.namespace())?; // a template is no lock that could be free
+    }
     let text = match (&lock, notices.json) {
         (Some(lock), true) => format!("{}\n", describe::json(lock, has_queue)),
         (Some(lock), false) => text(lock, has_queue),

@@ -151,7 +151,6 @@ fn cut(text: &str, width: u16) -> String {
 fn lines(rows: impl Iterator<Item = [String; 7]>, width: u16) -> String {
     let shown: &[usize] = match width {
         72.. => &[0, 1, 2, 3, 4, 5, 6],
-        60.. => &[0, 2, 3, 4, 5, 6],
         46.. => &[0, 2, 5, 6],
         30.. => &[0, 2, 5],
         _ => &[0, 5],

@@ -76,7 +76,7 @@ pub(crate) async fn run(args: RunArgs, url: Option<&str>, notices: Notices) -> R
         .lazy()
         .listener(Renewed(renewed.clone()));
     let pool = LockPool::connect(config).await?;
-    args.verbatim.check_new(&args.key, pool.namespace())?;
+    args.verbatim.check_key(&args.key, pool.namespace())?;
     let ttl = args.ttl.unwrap_or(pool.default_ttl());
     let task = args.task(ttl)?;
     let signals = signals::receive(signals::FORWARDED)

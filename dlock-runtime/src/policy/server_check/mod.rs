@@ -482,11 +482,15 @@ fn not_checked(answers: &Answers, unknown: &[String]) -> Vec<Finding> {
         }
     }
     if let Some(said) = &answers.untried {
+        let advice = match Why::of(&said.to_string()) {
+            Some(_) => "allow `EVAL` to this user, on the namespace's keys, and check again",
+            None => "mend what the server says there, and check again",
+        };
         add(
             format!(
                 "not looked at: the commands inside scripts, because `EVAL` is refused ({said})"
             ),
-            "allow `EVAL` to this user, on the namespace's keys, and check again",
+            advice,
         );
     }
     findings

@@ -207,6 +207,10 @@ impl Loss {
                     format!("type `ACL SETUSER <user> {pattern}`"),
                 )
             }
+            Why::Unknown if names.contains(&"waitaof") => (
+                format!("the server does not know {commands}"),
+                "it came with Redis 7.2: use such a server, or leave out `min_aof`".to_owned(),
+            ),
             Why::Unknown => (
                 format!("the server does not know {commands}"),
                 "remove `rename-command` from its redis.conf, or connect past the proxy that does not know it".to_owned(),

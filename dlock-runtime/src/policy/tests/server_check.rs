@@ -181,6 +181,39 @@ fn a_refused_info_is_named_with_the_server_s_words() {
     assert!(finding.advice().contains("ACL SETUSER <user> +info"));
 }
 
+/// A cluster that is down refuses scripts, whatever the user may do.
+#[test]
+fn rights_are_asked_for_only_where_one_is_missing() {
+    for (said, advice) in [
+        (
+            "NOPERM: User ann has no permissions to run the 'eval' command",
+            "allow `EVAL` to this user",
+        ),
+        (
+            "ClusterDown: The cluster is down",
+            "mend what the server says",
+        ),
+    ] {
+        let answers = Answers {
+            untried: Some(Reason::new(said)),
+            ..info(&[])
+        };
+        let [finding] = &found(&answers)[..] else {
+            panic!("{said}");
+        };
+        assert!(finding.risk().contains(said) && finding.advice().starts_with(advice));
+    }
+    let refused = |why| Answers {
+        refused: vec![Refused {
+            right: right("waitaof").unwrap(),
+            why,
+        }],
+        ..info(&[])
+    };
+    let found = found(&refused(Why::Unknown));
+    assert!(found[0].advice().contains("Redis 7.2"), "{found:?}");
+}
+
 #[test]
 fn slots_that_nobody_serves_are_counted() {
     let said = |info: &str| {

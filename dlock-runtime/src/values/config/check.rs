@@ -339,11 +339,14 @@ fn check_grant_secret(secret: &Secret) -> Result<(), String> {
     Err("grant_secret: shorter than 16 bytes or longer than 1024; give 32 random ones".to_owned())
 }
 
+/// The last two are of texts that went through an editor or a chat.
+const QUOTES: [(char, char); 4] = [('"', '"'), ('\'', '\''), ('“', '”'), ('‘', '’')];
+
 /// A text without the quotes around it, and blanks, which some readers of files do not take away.
 pub(super) fn unwrapped(text: &str) -> &str {
     let text = text.trim();
-    let inner = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
-    inner('"').or_else(|| inner('\'')).unwrap_or(text)
+    let inner = |(left, right)| text.strip_prefix(left)?.strip_suffix(right);
+    QUOTES.into_iter().find_map(inner).map_or(text, str::trim)
 }
 
 fn check_namespace(namespace: &str) -> Result<(), String> {

@@ -158,7 +158,13 @@ impl Config {
     /// ```
     pub fn from_env_at(url: impl Into<String>) -> Result<Config, LockError> {
         let others = variables().filter(|(name, _)| name != URL);
-        let url = (URL.to_owned(), Some(url.into()));
+        let url = url.into();
+        if unwrapped(&url).len() < url.len() {
+            return Err(LockError::config(
+                "the server's address stands in quotes or has a blank at an end; give it without them",
+            ));
+        }
+        let url = (URL.to_owned(), Some(url));
         Config::from_variables(others.chain(std::iter::once(url)))
     }
 
@@ -278,11 +284,15 @@ fn read(name: &str, value: Option<String>, wrong: &mut Vec<String>) -> Option<St
     }
     let is_known = SETTINGS.iter().any(|(known, _)| *known == name);
     let may_be_shown = is_known && name != "DLOCK_GRANT_SECRET";
-    let shown = if may_be_shown { meant } else { "…" };
+    let instead = match meant {
+        "" => "leave it out".to_owned(),
+        meant if may_be_shown => format!("write {name}={meant} without them"),
+        _ => format!("write {name}=… without them"),
+    };
     wrong.push(format!(
-        "{name}: stands in quotes or has a blank at an end, which an env file hands on as part of it; write {name}={shown} without them"
+        "{name}: stands in quotes or has a blank at an end, which an env file hands on as part of it; {instead}"
     ));
-    Some(meant.to_owned())
+    (!meant.is_empty()).then(|| meant.to_owned())
 }
 
 /// The variables of the environment that begin like ours.

@@ -265,6 +265,9 @@ fn a_value_in_quotes_or_with_blanks_at_its_ends_is_refused() {
             " CANARY:",
             "CANARY:\t",
             "CANARY:\r\n",
+            "“CANARY:”",
+            "‘CANARY:’",
+            "\" CANARY: \"",
         ] {
             let url = [("DLOCK_URL", "memory://")];
             let others = url.iter().filter(|it| it.0 != name).copied();
@@ -286,6 +289,10 @@ fn a_value_in_quotes_or_with_blanks_at_its_ends_is_refused() {
         why.contains("DLOCK_LAZY: \"x\" is neither"),
         "all mistakes: {why}"
     );
+    for value in ["\"\"", "''", " ", "\" \""] {
+        let why = refused(&[("DLOCK_URL", "memory://"), ("DLOCK_NAMESPACE", value)]);
+        assert!(why.ends_with("as part of it; leave it out"), "{why}");
+    }
     // A quote in it, or at one end, is the value's own.
     for name in ["it's", "\"a", "a'", "'a\"", "a b"] {
         let kept = settings("DLOCK_HOLDER_NAME", name).holder_name;
@@ -401,6 +408,12 @@ fn a_url_of_the_program_needs_no_variable() {
     assert!(format!("{config:?}").contains("db:7000/2"));
     let wrong = Config::from_env_at("").unwrap_err();
     assert!(wrong.to_string().contains("give the server's address"));
+    let wrong = Config::from_env_at(" redis://db").unwrap_err().to_string();
+    assert!(
+        !wrong.contains("DLOCK_URL"),
+        "no variable is to blame: {wrong}"
+    );
+    assert!(wrong.contains("has a blank at an end"), "{wrong}");
 }
 
 #[test]

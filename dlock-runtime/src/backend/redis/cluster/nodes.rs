@@ -278,7 +278,9 @@ impl Nodes {
         let others = self.seeds.iter().filter(|it| !known.contains(it));
         let hosts = in_turn(known.iter(), others);
         let addresses: Vec<_> = hosts.map(|host| self.address(host)).collect();
-        let until = Instant::now() + self.settings.connect_timeout;
+        // Less than who asks may wait, so that they hear what each node said, and not just that one
+        // of them said nothing.
+        let until = Instant::now() + self.settings.connect_timeout * 7 / 8;
         let said = questions::who_serves_what(&addresses, (&ids, is_new), until).await;
         let said = said.map(|said| self.learn(said, asked));
         let failed = said.as_ref().err().cloned();

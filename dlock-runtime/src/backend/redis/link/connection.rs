@@ -333,12 +333,16 @@ impl Connection {
             {
                 CommandError::Unclear(why) // the script may have written
             }
-            // The others may be set up otherwise.
-            error @ CommandError::Refused(..) => match &self.of_cluster {
-                Some(OfCluster { host, .. }) => error.at(host),
-                None => error,
-            },
+            error @ (CommandError::Refused(..) | CommandError::Unclear(_)) => self.of_node(error),
             error => error,
+        }
+    }
+
+    /// Names the node of a cluster: the others may be set up otherwise, or work.
+    fn of_node(&self, error: CommandError) -> CommandError {
+        match &self.of_cluster {
+            Some(OfCluster { host, .. }) => error.at(host),
+            None => error,
         }
     }
 
@@ -356,10 +360,10 @@ impl Connection {
     pub(super) fn no_answer(&self, within: Duration) -> CommandError {
         self.of_cluster.iter().for_each(OfCluster::may_have_changed);
         self.watch_for_silence();
-        CommandError::Unclear(Reason::new(format_args!(
+        self.of_node(CommandError::Unclear(Reason::new(format_args!(
             "no answer within {:?}",
             rounded(within)
-        )))
+        ))))
     }
 
     /// A short deadline that passed says nothing about the connection; a long silence does.
