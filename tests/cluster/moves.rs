@@ -179,8 +179,7 @@ async fn nobody_overlaps_while_slots_go_round() {
             })
         })
         .collect();
-    let mut connections = Vec::new();
-    for round in 0..50 {
+    for _ in 0..50 {
         let before = done.load(Ordering::Relaxed);
         let (slot, to) = elsewhere(&cluster).await;
         cluster.migrate(slot, to, async || {}).await;
@@ -188,15 +187,14 @@ async fn nobody_overlaps_while_slots_go_round() {
             done.load(Ordering::Relaxed) > before + 3
         })
         .await;
-        if round == 5 || round == 49 {
-            connections.push(pools[0].status().unwrap().connections);
-        }
     }
+    let connections = pools[0].status().unwrap().connections;
     ended.store(true, Ordering::Relaxed);
     for worker in workers {
         tokio::time::timeout(CAP, worker).await.unwrap().unwrap();
     }
-    assert!(connections[1] <= connections[0] + 1, "{connections:?}");
+    // One of this runtime and one of the watchdog's to each node, which connects where it cleans up.
+    assert!(connections <= 2 * cluster.nodes.len(), "{connections}");
     for node in &cluster.nodes {
         until("only counters are left", CAP, async || {
             node.keys().await.iter().all(|key| key.contains("@fence"))
