@@ -164,6 +164,16 @@ async fn in_time<T>(what: &str, bound: Duration, call: impl Future<Output = T>) 
 /// Everything on one topology.
 async fn all_in_time(topology: &str, config: Config) {
     let config = config.connect_timeout(CAP).command_timeout(COMMAND_TIMEOUT);
+    let _holders = over_long_wires(topology, &config).await;
+    let wires = Wires::new(Duration::ZERO);
+    let pool = wires.pool(config.clone()).await;
+    let (silence, what) = (|| wires.are_silent(), format!("{topology}, silent"));
+    ask_for_what_is_held(&what, &pool, false, silence).await;
+    give_back(topology, config).await;
+}
+
+/// Returns who holds the last keys.
+async fn over_long_wires(topology: &str, config: &Config) -> Vec<LockGuard> {
     let direct = LockPool::connect(config.clone().command_timeout(CAP))
         .await
         .unwrap();
@@ -179,11 +189,7 @@ async fn all_in_time(topology: &str, config: Config) {
         let what = format!("{topology}, {round_trip:?} away");
         ask_for_what_is_held(&what, &pool, round_trip == LONG, || {}).await;
     }
-    let wires = Wires::new(Duration::ZERO);
-    let pool = wires.pool(config.clone()).await;
-    let (silence, what) = (|| wires.are_silent(), format!("{topology}, silent"));
-    ask_for_what_is_held(&what, &pool, false, silence).await;
-    give_back(topology, config).await;
+    holders
 }
 
 /// Asks for the last key, alone and with others, in an enclosing body: over a wire that leaves time
@@ -268,6 +274,15 @@ async fn at_one_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_scripts() {
     on("", "plain").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tls() {
+    let served = Served::start("tls", &["~*"]).await;
+    let config = served.config("dlock").connect_timeout(CAP);
+    let config = config.command_timeout(COMMAND_TIMEOUT);
+    // The wire that falls silent reads what it carries, so here there is none.
+    over_long_wires("tls", &config).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,6 +21,11 @@ pub(super) fn command_error(error: &RedisError) -> CommandError {
         }
         // The client library's name for Redis 6's "unknown command `HELLO`".
         ErrorKind::RESP3NotSupported => CommandError::Refused(Refusal::Other, words(error)),
+        // Its own words are about its parser.
+        ErrorKind::Parse => CommandError::Unclear(Reason::new("what arrived is no reply of redis")),
+        _ if error.is_connection_dropped() => CommandError::Unclear(Reason::new(format_args!(
+            "the connection ended before the answer came ({error})"
+        ))),
         _ => CommandError::Unclear(words(error)),
     }
 }
@@ -119,7 +124,8 @@ pub(super) fn is_without_right(error: &RedisError) -> bool {
 /// proxies a command that they do not know.
 pub(super) fn first_error(error: &RedisError, protocol: ProtocolVersion) -> CommandError {
     match handshake_error(error) {
-        CommandError::Unsent(why) if error.is_connection_dropped() => {
+        CommandError::Unsent(_) if error.is_connection_dropped() => {
+            let why = words(error);
             CommandError::Unsent(Reason::new(if protocol.supports_resp3() {
                 format!(
                     "the first command, `HELLO`, was not answered, but the connection was ended ({why}): is it another service's port? For a proxy that does not know `HELLO`, write `protocol=resp2` into the URL"

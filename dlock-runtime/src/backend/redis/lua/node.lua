@@ -132,7 +132,7 @@ while i < number do
         local meta, holder, ends = nil, held, nil
         if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
           -- A set of a kind with many holders, or another program's value.
-          meta = try('ZRANGE', lock, -1, -1)[1]
+          meta = try('ZRANGE', lock, 'inf', 'inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1] -- as meta in set.lua
           if meta and channel ~= '' and string.sub(meta, 1, 4) == '1|#|' then
             -- As in_the_way in set.lua; if all entries have lapsed, the lock is free.
             local after = string.format('(%.0f', T)

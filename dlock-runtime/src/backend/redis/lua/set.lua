@@ -10,15 +10,16 @@ local function is_meta(member)
 end
 
 -- The meta of the set at a key; false if the key is absent, nil for a value of any other type.
--- Second, the error if it can't be read.
+-- Second, the error if it can't be read. It is asked for by its score: a stranger's set may end with
+-- a member of many megabytes, which would be copied each time that somebody asks.
 local other_layout -- 1: the set that this read last is of another layout
 local function meta(lock)
-  local last = redis.pcall('ZRANGE', lock, -1, -1)
+  local last = redis.pcall('ZRANGE', lock, 'inf', 'inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)
   other_layout = last[1] and string.find(last[1], '^%d+|#|') and 1 or 0
   if last.err then
     return nil, last.err .. ' (ZRANGE)'
   elseif not last[1] then
-    return false, nil
+    return redis.call('PTTL', lock) == -2 and false or nil, nil
   end
   return is_meta(last[1]) and last[1] or nil, nil
 end

@@ -114,7 +114,9 @@ impl PlainLink {
     /// The meta of the set at a key; an error if it is none of ours.
     async fn meta_at(&self, lock: &str, until: Instant) -> Result<String, CommandError> {
         let mut last = redis::pipe();
-        last.cmd("ZRANGE").arg(lock).arg(-1).arg(-1);
+        // By its score: see `meta` in set.lua.
+        last.cmd("ZRANGE").arg(lock).arg(&["inf", "inf"]);
+        last.arg(&["BYSCORE", "REV", "LIMIT", "0", "1"]);
         let ([last], _) = self.exchange(last, until).await?;
         answers::meta(&last)
     }

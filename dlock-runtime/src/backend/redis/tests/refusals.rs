@@ -415,3 +415,17 @@ async fn a_renewal_that_meets_a_replica_fails_and_ends_the_connection() {
     assert_eq!(outcomes.unwrap(), [Renewed::Failed]);
     assert!(!lab.link.connection.is_usable());
 }
+
+/// A server ends a connection whose replies are too large for its `client-output-buffer-limit`.
+#[test]
+fn a_connection_that_ended_is_not_told_in_the_library_s_words() {
+    let ended = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+    let garbage = redis::RedisError::from((redis::ErrorKind::Parse, "Incompatible type"));
+    for (error, says) in [
+        (ended.into(), "the connection ended before the answer came"),
+        (garbage, "what arrived is no reply of redis"),
+    ] {
+        let told = errors::command_error(&error);
+        assert!(matches!(&told, CommandError::Unclear(why) if why.to_string().starts_with(says)));
+    }
+}
