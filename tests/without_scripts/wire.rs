@@ -285,6 +285,34 @@ async fn another_kind_is_waited_for_and_its_release_grants() {
     reader.unwrap().unwrap().release().await.unwrap();
 }
 
+/// What stands there is read by a second transaction, before which its holder leaves, or a lock of
+/// this kind takes its place.
+#[tokio::test]
+async fn another_kind_that_ends_while_it_is_looked_at_is_not_refused() {
+    let server = RedisServer::start();
+    let wire = Proxy::start(server.addr());
+    let pool = connect(plain(wire.url())).await;
+    let scripted = connect(patient(server.url())).await;
+    for next in [None, Some("theirs")] {
+        let reader = scripted.lock("k").read().ttl(LONG).acquire().await.unwrap();
+        let second = wire.on(Matcher::command("MULTI").nth(2), Action::Hold);
+        let (tried, ()) = tokio::join!(pool.lock("k").ttl(LONG).try_acquire(), async {
+            second.seen().await;
+            reader.release().await.unwrap();
+            if let Some(next) = next {
+                server.cmd(&["SET", "lock:k", next, "PX", "60000"]).await;
+            }
+            wire.clear_triggers();
+            wire.release_held();
+        });
+        let taken = tried.unwrap();
+        assert_eq!(taken.is_some(), next.is_none());
+        if let Some(taken) = taken {
+            taken.release().await.unwrap();
+        }
+    }
+}
+
 /// A transaction is two round trips: between them, another program takes the key.
 #[tokio::test]
 async fn a_key_that_changes_hands_during_a_release_is_left_alone() {

@@ -45,42 +45,28 @@ impl PlainLink {
         until: Instant,
     ) -> Result<Acquired, CommandError> {
         let claim = &command.claim;
-        let now = self.server_time();
-        let ends = lease_until(now, command.lease.get()).min(command.not_after / 1000);
-        let keys = self.link.connection.names.of(&claim.key);
-        let times = (now, ends);
-        let commands = take(&claim.key, &keys.counter, &claim.value, times, self.reads());
-        let (items, sent) = self.transact(commands, until).await?;
-        self.heard(&items[2], sent)?;
-        let (mut busy, arrival) = match read(&items, command)? {
-            Tried::Settled(acquired) => {
-                self.shorten(command, &items[4], until).await?;
-                return Ok(acquired);
-            }
-            Tried::Taken { busy, arrival } => (busy, arrival),
-            Tried::OtherType {
-                time,
-                left,
-                arrival,
-            } => {
-                let there = self.meta_at(&claim.key, until).await?;
-                if !claim.queues {
-                    return Ok(Acquired::WrongKind {
-                        time,
-                        there,
-                        is_open: false,
-                    });
-                }
-                let value = there;
-                (
-                    Busy {
-                        time,
-                        left: left_of(left, &value),
-                        value,
-                    },
+        let (mut busy, arrival) = loop {
+            let (time, left, arrival) = match self.take(command, until).await? {
+                Tried::Settled(acquired) => return Ok(acquired),
+                Tried::Taken { busy, arrival } => break (busy, arrival),
+                Tried::OtherType {
+                    time,
+                    left,
                     arrival,
-                )
+                } => (time, left, arrival),
+            };
+            let Some(there) = self.meta_at(&claim.key, until).await? else {
+                continue; // the set has ended since, and perhaps another has the lock
+            };
+            if !claim.queues {
+                return Ok(Acquired::WrongKind {
+                    time,
+                    there,
+                    is_open: false,
+                });
             }
+            let (left, value) = (left_of(left, &there), there);
+            break (Busy { time, left, value }, arrival);
         };
         if let (Left::Endless, Some(repair)) = (busy.left, command.repair_missing_ttl)
             && self.repair(&claim.key, ttl::millis(repair), until).await?
@@ -93,6 +79,22 @@ impl PlainLink {
         }
         self.enter(command, arrival, until).await?;
         Ok(Acquired::Queued(busy))
+    }
+
+    async fn take(&self, command: &Acquire, until: Instant) -> Result<Tried, CommandError> {
+        let claim = &command.claim;
+        let now = self.server_time();
+        let ends = lease_until(now, command.lease.get()).min(command.not_after / 1000);
+        let keys = self.link.connection.names.of(&claim.key);
+        let times = (now, ends);
+        let commands = take(&claim.key, &keys.counter, &claim.value, times, self.reads());
+        let (items, sent) = self.transact(commands, until).await?;
+        self.heard(&items[2], sent)?;
+        let tried = read(&items, command)?;
+        if let Tried::Settled(_) = tried {
+            self.shorten(command, &items[4], until).await?;
+        }
+        Ok(tried)
     }
 
     /// Enters the key's queue. The heartbeat says until when the entry counts.
@@ -111,14 +113,21 @@ impl PlainLink {
         items.iter().try_for_each(answers::refused)
     }
 
-    /// The meta of the set at a key; an error if it is none of ours.
-    async fn meta_at(&self, lock: &str, until: Instant) -> Result<String, CommandError> {
-        let mut last = redis::pipe();
+    /// The meta of the set at a key; `None` if no set stands there any more, and an error if it is
+    /// none of ours.
+    async fn meta_at(&self, lock: &str, until: Instant) -> Result<Option<String>, CommandError> {
+        let mut both = redis::pipe();
+        both.cmd("MULTI");
+        both.add_command(self.reads().get(lock));
         // By its score: see `meta` in set.lua.
-        last.cmd("ZRANGE").arg(lock).arg(&["inf", "inf"]);
-        last.arg(&["BYSCORE", "REV", "LIMIT", "0", "1"]);
-        let ([last], _) = self.exchange(last, until).await?;
-        answers::meta(&last)
+        both.cmd("ZRANGE").arg(lock).arg(&["inf", "inf"]);
+        both.arg(&["BYSCORE", "REV", "LIMIT", "0", "1"]);
+        both.cmd("EXEC");
+        let ([value, last], _) = self.transact(both, until).await?;
+        match value {
+            Value::ServerError(_) => answers::meta(&last).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Gives a key without a time to live one; `false`: it has one by now.
