@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dlock_harness::{until, wait::pause};
-use dlock_runtime::{LockError, LockGuard, LockPool, LostCause};
+use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, Released};
 
 use crate::nodes::Nodes;
 use crate::{CAP, MAX_TTL};
@@ -176,6 +176,36 @@ async fn a_lock_that_only_a_quorum_granted_outlives_one_of_these_nodes() {
 async fn a_lock_that_only_a_quorum_granted_outlives_one_of_them_at_once() {
     survives_a_node(5, &[3, 4], Duration::ZERO).await;
     survives_a_node(3, &[1], Duration::ZERO).await;
+}
+
+/// The watchdog connects to nodes that come back, and so does the runtime of the caller, who asks for
+/// no other lock meanwhile: without these two nodes neither call would find a quorum.
+#[tokio::test]
+async fn a_lock_is_found_at_nodes_that_came_back() {
+    let nodes = Nodes::voting(5).await;
+    let pool = nodes.pool().await;
+    let held = missing_at(&[3, 4], &nodes, &pool).await;
+    for node in &nodes.0[3..] {
+        for connections in ["normal", "pubsub"] {
+            let kill = ["CLIENT", "KILL", "TYPE", connections];
+            node.cmd(&kill).await;
+        }
+    }
+    until(
+        "both runtimes are connected to all nodes",
+        CAP,
+        async || pool.status().unwrap().connections == 2 * nodes.0.len(),
+    )
+    .await;
+    for (lock, key) in held.into_iter().zip(KINDS) {
+        until("all nodes have the lock", CAP, async || {
+            nodes.with_key(key).await == nodes.0.len()
+        })
+        .await;
+        nodes.0[0].cmd(&["DEL", &format!("lock:{key}")]).await;
+        lock.verify().await.unwrap();
+        assert_eq!(lock.release().await.unwrap(), Released::Freed, "{key}");
+    }
 }
 
 /// At the second node that restarts it would be lost.

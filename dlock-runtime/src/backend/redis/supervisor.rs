@@ -391,18 +391,32 @@ impl Drop for Links {
     }
 }
 
-/// Checks idle connections; an idle connection that stays silent twice in a row is given up.
+/// How often a runtime looks whether it is connected to a node of a quorum.
+const LOOKS_FOR_A_NODE: Duration = Duration::from_secs(1);
+
+/// Checks idle connections; an idle connection that stays silent twice in a row is given up. A node
+/// of a quorum is connected to again: a lock that is held may need its answer, and no command about
+/// it waits for a connection.
 async fn look_after(departure: Departure) {
     loop {
         let Some(supervisor) = departure.supervisor.upgrade() else {
             return;
         };
         let (pause, within) = (supervisor.health_check_interval, supervisor.command_timeout);
+        let node = supervisor
+            .plan
+            .node
+            .is_some()
+            .then(|| supervisor.plan.clone());
         drop(supervisor);
-        tokio::time::sleep(pause).await;
+        let sleep = node.as_ref().map_or(pause, |_| pause.min(LOOKS_FOR_A_NODE));
+        tokio::time::sleep(sleep).await;
         let Some(links) = departure.links() else {
             return;
         };
+        if let Some(plan) = &node {
+            links.slots.iter().for_each(|slot| slot.begin(plan));
+        }
         for link in links.all().filter_map(|slot| slot.live()) {
             while link.connection.is_usable()
                 && link.connection.idle(link.connection.clock.now()) >= pause
