@@ -150,6 +150,12 @@ impl Soak {
 
     async fn end(self) {
         self.resource.stop();
+        // On a busy machine the sentinels may have moved the master once more by themselves.
+        self.watched.settled().await;
+        until("what is held is held at the master", CAP, async || {
+            self.held.verify().await.is_ok()
+        })
+        .await;
         self.held.release().await.unwrap();
         for task in self.tasks {
             task.await.unwrap();
