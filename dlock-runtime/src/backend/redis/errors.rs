@@ -24,7 +24,8 @@ pub(super) fn command_error(error: &RedisError) -> CommandError {
         // Its own words are about its parser.
         ErrorKind::Parse => CommandError::Unclear(Reason::new("what arrived is no reply of redis")),
         _ if error.is_connection_dropped() => CommandError::Unclear(Reason::new(format_args!(
-            "the connection ended before the answer came ({error})"
+            "the connection ended before the answer came ({})",
+            words(error)
         ))),
         _ => CommandError::Unclear(words(error)),
     }

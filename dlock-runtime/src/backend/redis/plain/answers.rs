@@ -116,7 +116,8 @@ pub(super) fn members(list: &Value) -> Result<Vec<Vec<u8>>, CommandError> {
     .ok_or_else(|| reply::unexpected("ZRANGE", list))
 }
 
-/// The meta member of the set at a key, given its last member; an error for any other type.
+/// The meta member of the set at a key, given its member with the score `inf`, if it has one; an error
+/// for any other type.
 pub(super) fn meta(last: &Value) -> Result<String, CommandError> {
     let refused = |refusal, why| Err(CommandError::Refused(refusal, Reason::new(why)));
     let last = match texts(last) {
