@@ -194,13 +194,34 @@ fn the_rest_of_a_cluster_is_shown_with_a_row_for_what_is_missing() {
     output(&["check"], 0);
     let away = cluster.nodes[1].addr().to_string();
     let left = 40 - block(cluster.nodes[1].keys()).len();
-    cluster.nodes[1].kill9();
-    for args in [&["ls"][..], &["top", "--once"]] {
-        let table = output(args, 2);
-        assert_eq!(table.lines().count(), 1 + left + 1, "{args:?}: {table}");
-        let missing = table.lines().find(|line| line.starts_with("(missing) "));
-        assert!(missing.is_some_and(|line| line.contains(&away)), "{table}");
+    let lack = |rows: usize, why: &str| {
+        for args in [&["ls"][..], &["top", "--once"]] {
+            let table = output(args, 2);
+            assert_eq!(table.lines().count(), 1 + rows + 1, "{args:?}: {table}");
+            let missing = table.lines().find(|line| line.starts_with("(missing) "));
+            assert!(missing.is_some_and(|line| line.contains(why)), "{table}");
+        }
+    };
+    let second = &cluster.nodes[1];
+    block(second.cmd(&["ACL", "SETUSER", "default", "-scan"]));
+    lack(left, &away);
+    block(second.cmd(&["ACL", "SETUSER", "default", "+scan"]));
+    let free = block(cluster.slot("lock:free"));
+    let owner = &cluster.nodes[block(cluster.owner(free))];
+    for node in &cluster.nodes {
+        block(node.cmd(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]));
+        block(node.cmd(&["CLUSTER", "DELSLOTS", &free.to_string()]));
     }
+    lack(40, "serves 1 of its slots");
+    block(owner.cmd(&["CLUSTER", "ADDSLOTS", &free.to_string()]));
+    until_blocking("all nodes know", CAP, || {
+        cluster.nodes.iter().all(|node| {
+            let info: String = block(node.ask(&["CLUSTER", "INFO"]));
+            info.contains("cluster_slots_assigned:16384")
+        })
+    });
+    second.kill9();
+    lack(left, &away);
     let lines = output(&["ls", "--json"], 2);
     assert_eq!(lines.lines().count(), left + 1, "{lines}");
     let missing: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();

@@ -111,6 +111,11 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
+    /// Why some locks are at no server that is known; asked after [`connect_all`](Self::connect_all).
+    fn unserved(&self) -> Option<CommandError> {
+        None
+    }
+
     /// A connection to each server that has locks, or why there is none.
     fn connect_all(&self, within: Duration) -> Answer<'_, Vec<Connected>> {
         Box::pin(async move {

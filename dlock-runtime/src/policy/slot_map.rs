@@ -56,6 +56,13 @@ impl SlotMap {
         listed.chain(moved).collect()
     }
 
+    /// How many slots no node serves, and the first of them.
+    pub(crate) fn unserved(&self) -> Option<(usize, u16)> {
+        let mut slots = (0..SLOTS).filter(|slot| self.node(*slot).is_none());
+        let first = slots.next()?;
+        Some((1 + slots.count(), first))
+    }
+
     /// The first slot that this node serves.
     pub(crate) fn slot_of(&self, node: &Host) -> Option<u16> {
         let listed = self.ranges.values().filter(|it| it.node == *node);

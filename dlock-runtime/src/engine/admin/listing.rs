@@ -74,8 +74,9 @@ impl Listing {
         }
     }
 
-    /// Leaves out a master of a cluster that can't be reached, instead of failing, as long as another
-    /// one can be: [`missing`](Self::missing) says so.
+    /// Leaves out a master of a cluster that can't be reached or refuses, and slots that no master
+    /// serves, instead of failing, as long as another master can be read:
+    /// [`missing`](Self::missing) returns why.
     pub fn partial(mut self) -> Self {
         self.may_be_partial = true;
         self
@@ -160,7 +161,8 @@ impl Listing {
         if let Some(only) = only {
             self.link = Some(backend.link(only.as_str(), within).await?);
         } else {
-            let (links, away) = self.core.links_to_reachable(within).await?;
+            let (links, mut away) = self.core.links_to_reachable(within).await?;
+            away.extend(backend.unserved());
             self.servers = links.len() + away.len();
             self.links = links.into();
             for error in away {
@@ -217,7 +219,7 @@ impl Listing {
         if self.missing.iter().any(|it| format!("{it:?}") == text) {
             return Ok(()); // several of its locks were found
         }
-        if !self.may_be_partial || !error.may_pass() || self.missing.len() + 1 >= self.servers {
+        if !self.may_be_partial || self.missing.len() + 1 >= self.servers {
             return Err(error);
         }
         self.missing.push(told);

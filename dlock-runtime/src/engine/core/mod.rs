@@ -126,10 +126,10 @@ impl Core {
         links.into_iter().collect()
     }
 
-    /// A connection to each server that can be reached, and why each of the others can't.
+    /// A connection to each server that can be used, and why each of the others can't.
     ///
     /// # Errors
-    /// If none can be reached, or one refuses.
+    /// If none can be used.
     pub(super) async fn links_to_reachable(
         &self,
         within: Duration,
@@ -141,11 +141,10 @@ impl Core {
                 Err(error) => away.push(error),
             }
         }
-        let is_fatal = |error: &CommandError| links.is_empty() || !error.may_pass();
-        match away.iter().position(is_fatal) {
-            Some(at) => Err(away.swap_remove(at)),
-            None => Ok((links, away)),
+        if links.is_empty() && !away.is_empty() {
+            return Err(away.swap_remove(0));
         }
+        Ok((links, away))
     }
 
     /// Checks the servers over these connections; others are `away`.
@@ -161,8 +160,7 @@ impl Core {
         for answer in backend::all(checks.collect()).await {
             match answer {
                 Ok(found) => answers.extend(found),
-                Err(error) if error.may_pass() => away.push(error),
-                Err(error) => return Err(error),
+                Err(error) => away.push(error),
             }
         }
         if answers.is_empty()

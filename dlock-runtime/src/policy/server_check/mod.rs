@@ -112,10 +112,11 @@ pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> 
     findings
 }
 
-/// A master of a cluster that can't be reached.
+/// A master of a cluster that can't be reached, or refuses.
 pub(crate) fn judge_away(why: &dyn Display) -> Finding {
     let risk = format!("{why}: calls about its locks fail, and nothing else is known about it");
-    let advice = "start it, or look at its log and the network, and check again";
+    let advice =
+        "start it or mend what it refuses, look at its log and the network, and check again";
     Finding::new(Concern::Unreachable, Harms, risk, advice).unlogged()
 }
 

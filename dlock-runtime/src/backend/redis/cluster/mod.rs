@@ -21,9 +21,9 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use self::link::ClusterLink;
-use self::nodes::{Nodes, unserved};
+use self::nodes::{Nodes, unserved, unserved_slots};
 use crate::backend::clock::Clock;
-use crate::backend::command_error;
+use crate::backend::command_error::{self, CommandError};
 use crate::backend::offers::Offers;
 use crate::backend::{
     Answer, Backend, BackgroundTask, Connected, Link, Listener, WatchdogKind, all,
@@ -114,6 +114,11 @@ impl Backend for Cluster {
             };
             Ok(all(hosts.into_iter().map(connect).collect()).await)
         })
+    }
+
+    fn unserved(&self) -> Option<CommandError> {
+        let unserved = self.0.lock().map.unserved();
+        unserved.map(|(count, first)| unserved_slots(count, first))
     }
 
     fn server_of(&self, key: &str) -> usize {

@@ -357,6 +357,12 @@ pub(super) fn unserved(slot: u16) -> CommandError {
     )))
 }
 
+pub(super) fn unserved_slots(count: usize, first: u16) -> CommandError {
+    CommandError::Unserved(Reason::new(format_args!(
+        "no node of the cluster serves {count} of its slots, the first of them {first}: `CLUSTER SLOTS` lists who serves what"
+    )))
+}
+
 impl Redirects for Nodes {
     fn moved(&self, slot: u16, node: Host) {
         let mut state = self.lock();

@@ -295,7 +295,10 @@ impl Connection {
     pub(super) fn error_of_answer(&self, answer: &Value) -> Option<CommandError> {
         match answer {
             Value::ServerError(error) => {
-                Some(self.noted(self.meant_by(&RedisError::from(error.clone()))))
+                match self.noted(self.meant_by(&RedisError::from(error.clone()))) {
+                    error @ CommandError::Refused(..) => Some(self.of_node(error)),
+                    error => Some(error),
+                }
             }
             _ => None,
         }

@@ -15,8 +15,8 @@ use super::RedisLink;
 use super::moving::Answered;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reads::Reads;
+use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{self, By};
-use crate::backend::redis::{errors, reply};
 use crate::values::error::Refusal;
 use crate::values::report::pattern::beginning_with;
 use crate::values::report::{Part, Scanned, Stored, StoredLock, StoredSet};
@@ -43,7 +43,9 @@ impl RedisLink {
         scan.arg("COUNT").arg(KEYS_AT_ONCE);
         let (answers, _) = self.connection.exchange(scan, within).await?;
         let answer = answers.first().unwrap_or(&Value::Nil);
-        errors::error_of_answer(answer).map_or(Ok(()), Err)?;
+        self.connection
+            .error_of_answer(answer)
+            .map_or(Ok(()), Err)?;
         scanned(answer).ok_or_else(|| reply::unexpected("SCAN", answer))
     }
 
