@@ -1,7 +1,9 @@
 //! Values planted at a key in order to be printed: no error, getter or event has a line break, a
 //! control character or an invisible one, and none is endless.
 
-use dlock_harness::until;
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, Holder, LockError, LockPool, LockReport, Wait, distributed_lock};
 use dlock_tests::of_kind;
 
@@ -56,7 +58,8 @@ with_one_and_three!(
     a_holder_with_a_hostile_name,
     a_set_of_hostile_entries,
     a_very_long_text,
-    a_huge_value
+    a_huge_value,
+    a_huge_member_like_a_meta
 );
 
 async fn a_holder_with_a_hostile_name(server: &Servers, pool: &LockPool) {
@@ -208,6 +211,64 @@ async fn a_huge_value(server: &Servers, pool: &LockPool) {
             );
         }
         assert!(!is_string || kept_by_scripts(server).await < HUGE as u64);
+    }
+}
+
+/// The member that a set of ours would have its meta in can't be measured. Each call reads it at most
+/// once, at each node, and what cleans up behind a caller that left doesn't.
+async fn a_huge_member_like_a_meta(server: &Servers, pool: &LockPool) {
+    let long = "x".repeat(LONG_MEMBER);
+    let meta = format!("1|#|rw|{long}");
+    let reader = "1|r|t|c|60000|0|0||h|1|f|1";
+    for plant in [
+        &["ZADD", "lock:k", "inf", &long][..],
+        &["ZADD", "lock:k", "inf", &meta, "9e15", reader],
+    ] {
+        server.cmd(&["DEL", "lock:k"]).await;
+        server.cmd(plant).await;
+        server.cmd(&["PEXPIRE", "lock:k", "60000"]).await;
+        for kind in KINDS {
+            for wait in [Wait::Once, Wait::For(ms(20)), Wait::For(LONG)] {
+                let call = async || {
+                    let asked = of_kind(pool.lock("k"), kind).wait(wait).acquire().await;
+                    asked.unwrap_err();
+                };
+                read_once(server, &format!("{kind}, {wait:?}"), call).await;
+            }
+            let leaves = async || {
+                let call = of_kind(pool.lock("k"), kind).wait(Wait::For(LONG));
+                let mut call = Box::pin(call.acquire());
+                let sent = tokio::time::timeout(Duration::from_micros(500), &mut call).await;
+                drop(call);
+                if sent.is_err() {
+                    until("all is cleaned up", LONG, async || {
+                        pool.status().unwrap().cleaning_up == 0
+                    })
+                    .await;
+                }
+            };
+            read_once(server, &format!("{kind}, the caller leaves"), leaves).await;
+        }
+        read_once(server, "holder", async || drop(pool.holder("k").await)).await;
+        let show = async || drop(pool.admin().show("k").await.unwrap());
+        read_once(server, "show", show).await;
+    }
+}
+
+/// Nobody reads the member with the score `inf` at `k` more than once during the call.
+async fn read_once(server: &Servers, what: &str, call: impl AsyncFnOnce()) {
+    let monitors: Vec<_> = server.0.iter().map(RedisServer::monitor).collect();
+    call().await;
+    for monitor in &monitors {
+        let reads = monitor.settled().await;
+        let reads = reads
+            .iter()
+            .filter(|it| it.contains(r#""ZRANGE" "lock:k""#) && !it.contains(r#""(inf""#));
+        assert!(
+            reads.clone().count() <= 1,
+            "{what}: {:?}",
+            reads.collect::<Vec<_>>()
+        );
     }
 }
 

@@ -302,8 +302,9 @@ impl Stored {
 impl StoredSet {
     fn kind(&self) -> LockKind {
         let last = str::from_utf8(&self.last).unwrap_or_default();
-        if !last.starts_with(META) {
-            return if entry::is_other_layout(last) {
+        // Of a longer one only so much is read, and no meta of ours is so long.
+        if !last.starts_with(META) || last.len() >= entry::LONGEST {
+            return if last.starts_with(META) || entry::is_other_layout(last) {
                 LockKind::OtherLayout
             } else {
                 LockKind::OtherType

@@ -97,9 +97,11 @@ impl RedisLink {
 
     /// The commands whose answers [`read_set`] reads.
     fn ask_about_set(&self, lock: &str, part: Part, ask: &mut Vec<Cmd>) {
-        let bounds = [part.from, part.from + part.most - 1].map(|it| it.to_string());
+        let [from, most] = [part.from, part.most].map(|it| it.to_string());
         ask.extend([Cmd::zcard(lock), self.members(lock, &["-1", "-1"])]);
-        ask.push(self.members(lock, &[&bounds[0], &bounds[1], "WITHSCORES"]));
+        // Without the meta, which was just read.
+        let by_ends = ["-inf", "(inf", "BYSCORE", "LIMIT", &from, &most];
+        ask.push(self.members(lock, &[&by_ends[..], &["WITHSCORES"]].concat()));
     }
 
     /// A part of the set at a lock's key, each member cut where there are scripts.

@@ -8,6 +8,10 @@ local function release(lock, counter, queue, heartbeats, value, keep, T)
   local held, err = look(lock)
   local there, more = false, nil
   if is_other_type(err) then
+    local known, head = pcall(first_entry, queue)
+    if known and not head then
+      return 0, nil -- nobody to grant it to: what it is may be too long to be read (see meta in set.lua)
+    end
     there = meta(lock)
     if not there then
       return 0, nil

@@ -129,11 +129,12 @@ while i < number do
         if held == '' and try('PTTL', lock) == -2 then -- as look in value.lua
           held = false
         end
-        local meta, holder, ends = nil, held, nil
+        local meta, is_ours, holder, ends = nil, false, held, nil
         if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
           -- A set of a kind with many holders, or another program's value.
           meta = try('ZRANGE', lock, 'inf', 'inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1] -- as meta in set.lua
-          if meta and channel ~= '' and string.sub(meta, 1, 4) == '1|#|' then
+          is_ours = meta and #meta <= 4096 and string.sub(meta, 1, 4) == '1|#|'
+          if is_ours and channel ~= '' then
             -- As in_the_way in set.lua; if all entries have lapsed, the lock is free.
             local after = string.format('(%.0f', T)
             local first = try('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 16, 'WITHSCORES')
@@ -197,8 +198,8 @@ while i < number do
           end
           replies[i + 1] = {2, left, string.sub(holder, 1, 4096), last, rank} -- as beginning in set.lua
         elseif string.find(held.err, 'WRONGTYPE', 1, true) then
-          if meta and string.sub(meta, 1, 4) == '1|#|' then
-            replies[i + 1] = {8, string.sub(meta, 1, 4096)}
+          if is_ours then
+            replies[i + 1] = {8, meta}
           else
             replies[i + 1] = {6, meta and string.find(meta, '^%d+|#|') and 1 or 0}
           end

@@ -70,6 +70,13 @@ if not e then
 elseif operation == 'v' and T > tonumber(ARGV[4]) then
   return {T, {5}}
 end
+if operation == 'b' then
+  -- By its name, because what is stored there may be too long to be read (see meta in set.lua).
+  local known, held = pcall(held_as, lock, e.meta, e, 0)
+  if known and not held then
+    return {T, {0, 0}}
+  end
+end
 local there, err = stands_at(lock)
 if err and not is_other_type(err) then
   return redis.error_reply(err)
@@ -81,7 +88,10 @@ there, more = drop_lapsed(lock, there, T)
 if more then
   return {T, {10}}
 end
-local form, ends = held_as(lock, there, e, T)
+local form, ends
+if operation ~= 'b' then
+  form, ends = held_as(lock, there, e, T)
+end
 
 if operation == 'v' then
   if form then

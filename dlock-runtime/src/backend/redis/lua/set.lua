@@ -11,7 +11,9 @@ end
 
 -- The meta of the set at a key; false if the key is absent, nil for a value of any other type.
 -- Second, the error if it can't be read. It is asked for by its score: a stranger's set may end with
--- a member of many megabytes, which would be copied each time that somebody asks.
+-- a member of many megabytes, which would be copied each time that somebody asks. One with that score
+-- is read, because nothing else tells its length; as no meta of ours is longer than 4 KiB, the set is
+-- refused, and nobody waits and reads it again.
 local other_layout -- 1: the set that this read last is of another layout
 local function meta(lock)
   local last = redis.pcall('ZRANGE', lock, 'inf', 'inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)
@@ -21,7 +23,7 @@ local function meta(lock)
   elseif not last[1] then
     return redis.call('PTTL', lock) == -2 and false or nil, nil
   end
-  return is_meta(last[1]) and last[1] or nil, nil
+  return is_meta(last[1]) and #last[1] <= 4096 and last[1] or nil, nil
 end
 
 -- The reply if the stored value, whose meta was just read, must not be changed; its third item is 1

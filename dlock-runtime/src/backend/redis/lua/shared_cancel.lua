@@ -11,6 +11,15 @@ if not e then
   return redis.error_reply(NO_ENTRY)
 end
 local waited, found, more = 0, 0, nil
+-- By its name, because what is stored there may be too long to be read (see meta in set.lua).
+local known, held, head = pcall(held_as, lock, e.meta, e, 0)
+if known and not held then
+  waited = ARGV[2] == '1' and leave(queue, heartbeats, e.value) or 0
+  known, head = pcall(first_entry, queue)
+  if known and not head then
+    return {waited, (waited == 1 or T > tonumber(ARGV[4])) and 1 or 0, T, 0, 0}
+  end
+end
 local there, err = stands_at(lock)
 if err and not is_other_type(err) then
   return redis.error_reply(err)
@@ -20,7 +29,7 @@ if more then
   return {10, T}
 end
 if ARGV[2] == '1' then
-  waited = leave(queue, heartbeats, e.value)
+  waited = math.max(waited, leave(queue, heartbeats, e.value))
 end
 there, found = give_back(lock, there, e, ARGV[3], T)
 local rest = found == 1 and rest_of(lock, there, e) or 0

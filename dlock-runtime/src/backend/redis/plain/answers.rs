@@ -125,8 +125,8 @@ pub(super) fn meta(last: &Value) -> Result<String, CommandError> {
         other => other?,
     };
     match last.into_iter().next() {
-        Some(meta) if meta.starts_with(entry::META) => Ok(meta),
-        Some(other) if entry::is_other_layout(&other) => {
+        Some(meta) if meta.starts_with(entry::META) && meta.len() <= entry::LONGEST => Ok(meta),
+        Some(other) if other.starts_with(entry::META) || entry::is_other_layout(&other) => {
             refused(Refusal::Layout, "the set at the key is of another layout")
         }
         _ => refused(
