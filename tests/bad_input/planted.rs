@@ -363,25 +363,52 @@ async fn zz_measure() {
     let (server, pool) = Servers::one().await;
     let without_scripts = Config::new(server.0[0].url()).without_scripts();
     let plain = LockPool::connect(without_scripts).await.unwrap();
-    let default = LockPool::connect(Config::new(server.0[0].url())).await.unwrap();
+    let default = LockPool::connect(Config::new(server.0[0].url()))
+        .await
+        .unwrap();
     let huge = "x".repeat(HUGE);
     let long = "x".repeat(LONG_MEMBER);
     for n in [1, 6] {
-        server.cmd(&["SET", "lock:k", "foreign", "PX", "60000"]).await;
-        let each: Vec<_> = KINDS[..].iter().skip(2).cycle().take(n).map(|kind| {
-            let request = of_kind(pool.lock("k"), kind).wait(Wait::For(ms(9000)));
-            tokio::spawn(request.run(async |_| {}))
-        }).collect();
+        server
+            .cmd(&["SET", "lock:k", "foreign", "PX", "60000"])
+            .await;
+        let each: Vec<_> = KINDS[..]
+            .iter()
+            .skip(2)
+            .cycle()
+            .take(n)
+            .map(|kind| {
+                let request = of_kind(pool.lock("k"), kind).wait(Wait::For(ms(9000)));
+                tokio::spawn(request.run(async |_| {}))
+            })
+            .collect();
         tokio::time::sleep(ms(500)).await;
         let monitors: Vec<_> = server.0.iter().map(|it| it.monitor()).collect();
         let url = server.0[0].url();
         let client = redis::Client::open(&*url).unwrap();
         let mut c = client.get_multiplexed_async_connection().await.unwrap();
-        let _: () = redis::pipe().atomic().cmd("DEL").arg("lock:k").cmd("ZADD").arg("lock:k").arg("inf").arg(&long).query_async(&mut c).await.unwrap();
-        for task in each { task.await.unwrap().unwrap_err(); }
+        let _: () = redis::pipe()
+            .atomic()
+            .cmd("DEL")
+            .arg("lock:k")
+            .cmd("ZADD")
+            .arg("lock:k")
+            .arg("inf")
+            .arg(&long)
+            .query_async(&mut c)
+            .await
+            .unwrap();
+        for task in each {
+            task.await.unwrap().unwrap_err();
+        }
         tokio::time::sleep(ms(300)).await;
         let l = monitors[0].settled().await;
-        eprintln!("MM waiters {n}: {}", l.iter().filter(|it| it.contains("\"ZRANGE\" \"lock:k\"")).count());
+        eprintln!(
+            "MM waiters {n}: {}",
+            l.iter()
+                .filter(|it| it.contains("\"ZRANGE\" \"lock:k\""))
+                .count()
+        );
         nobody_waits(&server).await;
     }
     server.cmd(&["DEL", "lock:k"]).await;
@@ -392,23 +419,55 @@ async fn zz_measure() {
         let url = server.0[0].url();
         let pinger = tokio::spawn(async move {
             let client = redis::Client::open(&*url).unwrap();
-            let cfg = redis::AsyncConnectionConfig::new().set_response_timeout(Some(LONG)).set_connection_timeout(Some(LONG));
-            let mut c = client.get_multiplexed_async_connection_with_config(&cfg).await.unwrap();
-            let mut worst = ms(0); let end = std::time::Instant::now() + ms(8000);
-            while std::time::Instant::now() < end { let t = std::time::Instant::now(); let _: String = redis::cmd("PING").query_async(&mut c).await.unwrap(); worst = worst.max(t.elapsed()); tokio::time::sleep(ms(5)).await; }
+            let cfg = redis::AsyncConnectionConfig::new()
+                .set_response_timeout(Some(LONG))
+                .set_connection_timeout(Some(LONG));
+            let mut c = client
+                .get_multiplexed_async_connection_with_config(&cfg)
+                .await
+                .unwrap();
+            let mut worst = ms(0);
+            let end = std::time::Instant::now() + ms(8000);
+            while std::time::Instant::now() < end {
+                let t = std::time::Instant::now();
+                let _: String = redis::cmd("PING").query_async(&mut c).await.unwrap();
+                worst = worst.max(t.elapsed());
+                tokio::time::sleep(ms(5)).await;
+            }
             worst
         });
         let monitors: Vec<_> = server.0.iter().map(|it| it.monitor()).collect();
         tokio::time::sleep(ms(200)).await;
-        let kinds = if name == "plain" { vec!["x"] } else { KINDS.to_vec() };
-        let each: Vec<_> = kinds.iter().cycle().take(24).map(|kind| {
-            let request = of_kind(p.lock("k"), kind).wait(Wait::For(ms(300)));
-            tokio::spawn(request.run(async |_| {}))
-        }).collect();
+        let kinds = if name == "plain" {
+            vec!["x"]
+        } else {
+            KINDS.to_vec()
+        };
+        let each: Vec<_> = kinds
+            .iter()
+            .cycle()
+            .take(24)
+            .map(|kind| {
+                let request = of_kind(p.lock("k"), kind).wait(Wait::For(ms(300)));
+                tokio::spawn(request.run(async |_| {}))
+            })
+            .collect();
         let mut errs = std::collections::BTreeMap::new();
-        for task in each { let e = task.await.unwrap().unwrap_err().to_string(); *errs.entry(e.chars().take(110).collect::<String>()).or_insert(0) += 1; }
+        for task in each {
+            let e = task.await.unwrap().unwrap_err().to_string();
+            *errs
+                .entry(e.chars().take(110).collect::<String>())
+                .or_insert(0) += 1;
+        }
         let worst = pinger.await.unwrap();
         let l = monitors[0].settled().await;
-        eprintln!("MM {name}: reads {} worst ping {worst:?} conns {} sent {} {errs:?}", l.iter().filter(|it| it.contains("\"ZRANGE\" \"lock:k\"")).count(), connections(&server).await - before, sent(&server).await - sent0);
+        eprintln!(
+            "MM {name}: reads {} worst ping {worst:?} conns {} sent {} {errs:?}",
+            l.iter()
+                .filter(|it| it.contains("\"ZRANGE\" \"lock:k\""))
+                .count(),
+            connections(&server).await - before,
+            sent(&server).await - sent0
+        );
     }
 }
