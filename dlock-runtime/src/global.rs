@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use once_cell::sync::OnceCell;
 
-use crate::engine::core::made_before_a_fork;
+use crate::driver::core::made_before_a_fork;
 use crate::engine::pool::LockPool;
 use crate::engine::shutdown::{Drained, shut_down};
 use crate::values::config::Config;

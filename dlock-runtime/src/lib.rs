@@ -107,12 +107,14 @@
 //!   (Prometheus, OpenTelemetry, statsd). The program installs the exporter.
 //! - `sites`: the list of all annotated functions of the program, for tests and documentation.
 
-// Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside
-// them: `observe`, which logs and counts, `strangers`, which calls code of the program that may
+// Layers, one direction only: values <- policy <- client <- backend <- driver <- engine <- global,
+// __private. Beside them: `observe`, which logs and counts, `strangers`, which calls code of the program that may
 // panic, and `sync`, a mutex that tests can schedule.
 #[doc(hidden)]
 pub mod __private;
 mod backend;
+mod client;
+mod driver;
 mod engine;
 mod global;
 mod observe;
@@ -125,12 +127,12 @@ mod values;
 pub use __private::{AnnotatedLock, KeySource, sites};
 #[cfg(feature = "macros")]
 pub use dlock_macros::distributed_lock;
+pub use driver::guard::{LockGuard, Released};
+pub use driver::lock_handle::LockHandle;
+pub use driver::scope::current;
 pub use engine::admin::{Admin, Change, Eviction, Listing, LockChange, Watch};
-pub use engine::guard::{LockGuard, Released};
-pub use engine::lock_handle::LockHandle;
 pub use engine::pool::LockPool;
 pub use engine::request::LockRequest;
-pub use engine::scope::current;
 pub use engine::shutdown::Drained;
 pub use engine::status::{ClassStatus, PoolStatus};
 pub use global::{init, init_named, named, pool, shutdown};

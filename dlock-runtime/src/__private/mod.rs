@@ -7,17 +7,17 @@ mod returned;
 mod spec;
 mod target;
 
-use crate::engine::guard::LockGuard;
-use crate::engine::locked_future::{Boxed, boxed};
+use crate::driver::guard::LockGuard;
+use crate::driver::locked_future::{Boxed, boxed};
+use crate::driver::scope;
 use crate::engine::pool::LockPool;
-use crate::engine::scope;
 use crate::global;
 use crate::observe;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 
-pub use crate::engine::locked_future::{LockedFuture, OnLost};
-pub use crate::engine::scope::ScopedGuard;
+pub use crate::driver::locked_future::{LockedFuture, OnLost};
+pub use crate::driver::scope::ScopedGuard;
 pub use crate::values::key::{KeyBuilder, Placeholder};
 #[cfg(feature = "macros")]
 pub use dlock_macros::lock_key_impl;

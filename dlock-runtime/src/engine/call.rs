@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::core::Core;
-use super::guard::LockGuard;
-use super::spec::AcquireSpec;
+use crate::client::spec::AcquireSpec;
+use crate::driver::core::Core;
+use crate::driver::guard::LockGuard;
 use crate::observe::{self, ObservedCall};
 use crate::values::error::LockError;
 use crate::values::moment::Moment;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admin::Admin;
-use super::core::Core;
 use super::request::{Keys, LockRequest};
-use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
 use super::status::{self, PoolStatus};
 use crate::backend::command_error::CommandError;
 use crate::backend::{self, Answer};
+use crate::driver::core::Core;
+use crate::driver::scope::InPool;
 use crate::values::class::Site;
 use crate::values::config::Config;
 use crate::values::error::{LockError, Reason, Refusal};

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::core::Core;
 use crate::backend::command_error;
+use crate::driver::core::Core;
 use crate::observe;
 
 /// How long a shutdown waits for all pools.

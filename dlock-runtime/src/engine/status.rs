@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::core::Core;
-use super::spec::AcquireSpec;
+use crate::client::spec::AcquireSpec;
+use crate::driver::core::Core;
 use crate::values::node_status::NodeStatus;
 
 /// What a pool holds and waits for, from [`LockPool::status`](crate::LockPool::status).

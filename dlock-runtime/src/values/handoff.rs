@@ -1,7 +1,7 @@
 //! The bounds of local hand-off: how far a lock may go from holder to holder inside one process
 //! before the server is asked again.
 //!
-//! The hand-off itself is in `policy::local_queue`.
+//! The hand-off itself is in `client::local_queue`.
 
 use std::time::Duration;
 

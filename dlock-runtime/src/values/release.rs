@@ -1,7 +1,7 @@
 //! The setting for the end of a locked body: whether it waits for the release, and whether the
 //! body's value counts if the lock was gone by then.
 //!
-//! The release itself is in `engine::guard::release`.
+//! The release itself is in `driver::guard::release`.
 
 /// How a lock is released at the end of its body.
 ///

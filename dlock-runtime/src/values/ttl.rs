@@ -1,6 +1,6 @@
 //! The length of a lease, checked once, and how much of it the holder may count on.
 //!
-//! It computes with lengths only; `policy::lease` counts them from a moment.
+//! It computes with lengths only; `client::lease` counts them from a moment.
 
 use std::time::Duration;
 

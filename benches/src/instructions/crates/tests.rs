@@ -18,7 +18,7 @@ fn the_source_file_tells_the_crate_of_inlined_code() {
             Crate::Other,
         ),
         ("/rustc/59807616/library/core/src/fmt/mod.rs", Crate::Std),
-        ("/home/a/dlock-runtime/src/engine/acquire.rs", Crate::Dlock),
+        ("/home/a/dlock-runtime/src/driver/acquire.rs", Crate::Dlock),
         ("benches/src/contenders/ours.rs", Crate::Dlock),
     ] {
         let around = "<redis::Cmd as core::fmt::Debug>::fmt";
@@ -35,7 +35,7 @@ fn without_a_file_the_function_tells_it() {
             Crate::Tokio,
         ),
         ("<dyn core::fmt::Write>::write_fmt", Crate::Std),
-        ("dlock_runtime::engine::acquire::{{closure}}", Crate::Dlock),
+        ("dlock_runtime::driver::acquire::{{closure}}", Crate::Dlock),
         ("itoa::Buffer::format", Crate::Other),
         ("epoll_wait", Crate::Libc),
     ] {

@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::engine::locked_future::OnLost;
+use crate::driver::locked_future::OnLost;
 use crate::engine::pool::LockPool;
 use crate::engine::request::{Keys, LockRequest};
 use crate::values::class::Site;

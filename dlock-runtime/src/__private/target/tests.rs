@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::Spec;
 use super::{Target, constant_keys, into_keys};
-use crate::engine::spec::AcquireSpec;
+use crate::client::spec::AcquireSpec;
 use crate::values::kind::Kind;
 use crate::{Key, LockError, LockPool, lock_key};
 

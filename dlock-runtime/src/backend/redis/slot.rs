@@ -16,7 +16,7 @@ use super::link::RedisLink;
 use super::link::connection::Connection;
 use super::plan::Plan;
 use crate::backend::command_error::CommandError;
-use crate::policy::retry::{self, Jitter};
+use crate::client::retry::{self, Jitter};
 use crate::strangers::beside_others;
 use crate::values::error::Reason;
 use crate::values::shown::rounded;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::backend::command_error::CommandError;
 use crate::backend::{self, Answer, Link};
-use crate::engine::core::Core;
+use crate::driver::core::Core;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 use crate::values::report::pattern::Pattern;

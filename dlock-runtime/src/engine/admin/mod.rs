@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 pub use self::listing::Listing;
 pub use self::watch::{Change, LockChange, Watch};
-use super::core::Core;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::offers::Wanted;
+use crate::driver::core::Core;
 use crate::policy::commands::{Claim, Keep};
 use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::listing::Listing;
 use crate::backend::command_error;
-use crate::engine::core::Core;
+use crate::driver::core::Core;
 use crate::values::error::LockError;
 use crate::values::report::{Fingerprint, HolderReport, LockReport, WaiterReport};
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use dlock_grammar::kind::{KindError, check_keys};
 
-use crate::engine::acquire;
-use crate::engine::acquire_all;
+use crate::client::spec::AcquireSpec;
+use crate::driver::acquire;
+use crate::driver::acquire_all;
+use crate::driver::core::Core;
+use crate::driver::guard::LockGuard;
 use crate::engine::call::Call;
-use crate::engine::core::Core;
-use crate::engine::guard::LockGuard;
-use crate::engine::spec::AcquireSpec;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockRequest;
-use crate::engine::spec::AcquireSpec;
+use crate::client::spec::AcquireSpec;
 use crate::values::bounds::Bounds;
 use crate::values::config::Config;
 use crate::values::error::LockError;

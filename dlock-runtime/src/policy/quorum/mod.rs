@@ -4,7 +4,7 @@
 //! what the node answers; `policy::server::voting` is the node's side), then `election` (one acquire
 //! at all nodes), `tally` (one round of yes or no: renewal, verification), `clocks` (proposals and
 //! stamps, by the nodes' own clocks) and `jumps` (nodes whose clock was set do not vote). Deadlines
-//! are those of `policy::lease`.
+//! are those of `client::lease`.
 //!
 //! Invariants: votes are counted against the *configured* number of nodes; a number is a fence only
 //! if a quorum of nodes holds it; whatever a node may have created stays in a set of open nodes

@@ -7,7 +7,7 @@
 use std::hash::Hasher;
 
 #[derive(Clone, Copy)]
-pub(super) struct Print([u64; 2]);
+pub(crate) struct Print([u64; 2]);
 
 impl Default for Print {
     fn default() -> Self {
@@ -17,7 +17,7 @@ impl Default for Print {
 
 impl Print {
     /// Adds another print; the order of what is added does not count.
-    pub(super) fn add(&mut self, other: &Print) {
+    pub(crate) fn add(&mut self, other: &Print) {
         let ([a, b], [c, d]) = (self.0, other.0);
         // Once more mixed, so that sums of near numbers are not near.
         let c = (c ^ (c >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -25,7 +25,7 @@ impl Print {
         self.0 = [a.wrapping_add(c ^ (c >> 29)), b.wrapping_add(d ^ (d >> 29))];
     }
 
-    pub(super) fn value(self) -> u128 {
+    pub(crate) fn value(self) -> u128 {
         (u128::from(self.0[0]) << 64) | u128::from(self.0[1])
     }
 }

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::client::spec::AcquireSpec;
 use crate::engine::request::LockRequest;
-use crate::engine::spec::AcquireSpec;
 use crate::values::kind::Kind;
 use crate::{LockError, LockPool};
 

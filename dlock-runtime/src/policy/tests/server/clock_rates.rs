@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::NOW;
 use super::world::{World, once};
+use crate::client::lease::{Lease, Terms};
 use crate::policy::commands::{Acquired, Renewal};
-use crate::policy::lease::{Lease, Terms};
 use crate::values::bounds::Bounds;
 use crate::values::moment::Moment;
 use crate::values::ttl::{Margin, Ttl};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::kinds::Highest;
 use super::world::{Fence, World, name};
-use crate::policy::lease::Lease;
-use crate::policy::local_queue::LocalQueue;
+use crate::client::lease::Lease;
+use crate::client::local_queue::LocalQueue;
 use crate::policy::quorum::clocks::Offset;
 use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::policy::quorum::election::Election;

@@ -1,5 +1,5 @@
 //! What the holder of a lock does: it renews, becomes a reader, hands the lock on, as in
-//! `engine/watchdog` and `engine/guard`, over a quorum.
+//! `driver/watchdog` and `driver/guard`, over a quorum.
 
 use super::acts::Turn;
 use super::client::{Client, Phase, Round, What};
@@ -8,8 +8,8 @@ use super::kinds::Highest;
 use super::mutants::Mutant;
 use super::run::{TICK, TICK_MICROS};
 use super::seen::Witness;
-use crate::policy::lease::{Due, Lease};
-use crate::policy::local_queue::{Check, WaiterId};
+use crate::client::lease::{Due, Lease};
+use crate::client::local_queue::{Check, WaiterId};
 use crate::policy::quorum::clocks;
 use crate::policy::quorum::commands::Vote;
 use crate::policy::quorum::footprint::{Process, Reseed};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::kinds::Role;
 use super::mutants::Mutant;
-use crate::policy::lease::Terms;
+use crate::client::lease::Terms;
 use crate::policy::quorum::nodes::Nodes;
 use crate::values::bounds::Bounds;
 use crate::values::handoff::Handoff;

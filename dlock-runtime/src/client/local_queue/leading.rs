@@ -1,0 +1,106 @@
+//! The leader of a local queue: whether there is one, and what it has to do next.
+//!
+//! The leader is the task that sends the queue's acquires and polls (`driver/waiting/leader`). This
+//! file decides what it sends next. Invariant: a queue without waiters has no leader after
+//! [`LocalQueue::next`].
+
+use std::time::Duration;
+
+use super::{Attempt, LocalQueue, Next, Remote};
+use crate::values::moment::Moment;
+
+/// A waiter that has not claimed its grant within this time is unresponsive: its task is not
+/// polled. The next waiter gets the grant.
+const RESPONDS_WITHIN: Duration = Duration::from_secs(1);
+
+impl<W> LocalQueue<W> {
+    /// Takes the lead, if it is free and somebody waits.
+    pub(crate) fn become_leader(&mut self) -> bool {
+        let free = !self.has_leader && !self.fifo.is_empty();
+        self.has_leader |= free;
+        free
+    }
+
+    /// The leader is gone; the caller must notify the waiters.
+    pub(crate) fn leader_gone(&mut self) {
+        self.has_leader = false;
+    }
+
+    /// Takes the lead from a leader that shows no sign of life. Returns its acquire that is under
+    /// way, which must be cleaned up.
+    pub(crate) fn take_over_lead(&mut self) -> Option<Attempt> {
+        self.has_leader = true;
+        let Remote::Acquiring(attempt) = &self.remote else {
+            return None;
+        };
+        let attempt = attempt.clone();
+        self.remote = Remote::vacant(Moment::from_nanos(0));
+        Some(attempt)
+    }
+
+    /// What the leader has to do now.
+    pub(crate) fn next(&mut self, now: Moment) -> Next {
+        if self.fifo.is_empty() {
+            self.has_leader = false;
+            return Next::Rest;
+        }
+        match &self.remote {
+            Remote::Held(..) | Remote::Vacant { .. } if self.first_responsive().is_none() => {
+                Next::Sleep(Moment::NEVER)
+            }
+            Remote::Held(_, grant) => grant
+                .handed_on_until(now)
+                .map_or(Next::Acquire, Next::Sleep),
+            Remote::Vacant { not_before } if *not_before <= now => Next::Acquire,
+            Remote::Vacant { not_before } => Next::Sleep(*not_before),
+            Remote::Queued { attempt, poll } if *poll <= now => Next::Poll(attempt.clone()),
+            Remote::Queued { poll, .. } => Next::Sleep(*poll),
+            Remote::Granted(attempt, grant) if grant.deadline() <= now => {
+                let attempt = attempt.clone();
+                (self.remote, self.turn) = (Remote::vacant(now), None);
+                Next::GiveUp(attempt)
+            }
+            Remote::Granted(_, grant) => {
+                // A waiter that takes the grant does not notify the leader while it may be handed
+                // on.
+                let end = grant.handed_on_until(now).unwrap_or(grant.deadline());
+                self.watch_the_turn(now, end)
+            }
+            Remote::Acquiring(_) => Next::Sleep(Moment::NEVER),
+        }
+    }
+
+    /// Marks a waiter that lets its turn pass as unresponsive, until it responds again.
+    fn watch_the_turn(&mut self, now: Moment, end: Moment) -> Next {
+        match &mut self.turn {
+            Some((waiter_id, Some(until))) if *until <= now => {
+                self.unresponsive.insert(*waiter_id);
+                match self.wanted_by_somebody() {
+                    Some(attempt) => Next::GiveUp(attempt),
+                    None => Next::PassOn,
+                }
+            }
+            Some((_, until)) => {
+                let until = *until.get_or_insert(now.plus(RESPONDS_WITHIN));
+                Next::Sleep(until.min(end))
+            }
+            None => Next::Sleep(end),
+        }
+    }
+
+    /// Whether the queue has no state left and can be removed.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_at_rest() && matches!(self.remote, Remote::Vacant { .. })
+    }
+
+    /// Whether it can be removed at `now`. A held lock is kept here only to be handed on, so it
+    /// does not count once it may not be.
+    pub(crate) fn is_idle_at(&self, now: Moment) -> bool {
+        let is_kept = matches!(self.remote, Remote::Held(..)) && !self.may_be_handed_on(now);
+        self.is_idle() || self.is_at_rest() && is_kept
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.fifo.is_empty() && !self.has_leader
+    }
+}

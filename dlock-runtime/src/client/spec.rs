@@ -1,0 +1,59 @@
+//! A lock request once it is checked: what an acquire, its waiter and its guard all refer to.
+//!
+//! It does nothing itself. Invariant: every value in it was validated when the request was built.
+
+use std::sync::Arc;
+
+use super::queue_key::QueueKey;
+use crate::client::lease::Terms;
+use crate::observe::Asked;
+use crate::values::class::Site;
+use crate::values::key::Key;
+use crate::values::kind::Kind;
+use crate::values::release::Release;
+use crate::values::wait::Wait;
+
+/// A lock to take.
+#[derive(Debug)]
+pub(crate) struct AcquireSpec {
+    /// With the pool's namespace.
+    pub(crate) key: Key,
+    pub(crate) kind: Kind,
+    pub(crate) queue_key: QueueKey,
+    /// Joins a lock that an enclosing scope holds.
+    pub(crate) reentrant: bool,
+    pub(crate) terms: Terms,
+    pub(crate) wait: Wait,
+    pub(crate) release: Release,
+    /// Who asks; others read its name in the holder's value.
+    pub(crate) site: Site,
+}
+
+impl AcquireSpec {
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked {
+            key: &self.key,
+            kind: &self.kind,
+            site: self.site,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_test(key: &str, terms: Terms) -> Arc<Self> {
+        Arc::new(Self {
+            key: Key::from(key),
+            kind: Kind::Exclusive,
+            queue_key: QueueKey::of(key.into(), &Kind::Exclusive, false),
+            reentrant: false,
+            terms,
+            wait: Wait::Forever,
+            release: Release::Confirmed,
+            site: Site::by_hand(std::panic::Location::caller()),
+        })
+    }
+
+    /// The key as commands carry it.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        self.queue_key.key()
+    }
+}

@@ -1,0 +1,329 @@
+//! The local queue, one path at a time: the waiters, the attempt, and what becomes of a token.
+
+use super::{at, ms};
+use crate::client::local_queue::{Attempt, Check, Grant, LocalQueue, Outcome, Remote, WaiterId};
+use crate::policy::commands::Claim;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+pub(super) type Queue = LocalQueue<&'static str>;
+
+/// The validity of 1000 ms.
+pub(super) const COUNTS: u64 = 1000 - 10 - 2;
+
+pub(super) fn token(number: u64) -> Token {
+    Token::of_test(number)
+}
+
+pub(super) fn attempt(number: u64) -> Attempt {
+    Attempt {
+        token: token(number),
+        claim: Claim {
+            key: "k".into(),
+            value: format!("v{number}").into(),
+            queues: false,
+        },
+    }
+}
+
+/// One second from then on.
+pub(super) fn grant(since: u64) -> Grant {
+    Grant::in_turn(at(since), ms(1000), since, since)
+}
+
+pub(super) fn vacant(not_before: u64) -> Remote {
+    Remote::Vacant {
+        not_before: at(not_before),
+    }
+}
+
+fn queued(number: u64, poll: u64) -> Remote {
+    Remote::Queued {
+        attempt: attempt(number),
+        poll: at(poll),
+    }
+}
+
+/// These wait, and an acquire of token 1 is under way for them.
+pub(super) fn acquiring<const N: usize>(names: [&'static str; N]) -> (Queue, [WaiterId; N]) {
+    let mut queue = Queue::default();
+    let waiter_ids = names.map(|name| queue.enter(name));
+    queue.acquiring(attempt(1));
+    (queue, waiter_ids)
+}
+
+/// As [`acquiring`], and token 1 was granted at 0.
+pub(super) fn granted<const N: usize>(names: [&'static str; N]) -> (Queue, [WaiterId; N]) {
+    let (mut queue, waiter_ids) = acquiring(names);
+    assert_eq!(queue.granted(token(1), grant(0)), Outcome::Taken);
+    (queue, waiter_ids)
+}
+
+/// As [`granted`], and the only waiter took it.
+pub(super) fn held() -> Queue {
+    let (mut queue, [waiter_id]) = granted(["a"]);
+    assert_eq!(
+        queue.check(waiter_id, at(0)),
+        Check::Yours(attempt(1), grant(0))
+    );
+    queue
+}
+
+fn names(queue: &Queue) -> Vec<&'static str> {
+    queue.waiters().copied().collect()
+}
+
+#[test]
+fn the_queue_is_in_order_of_arrival() {
+    let mut queue = Queue::default();
+    assert!(!queue.is_waited_at() && queue.first().is_none());
+    let waiter_ids = ["a", "b", "c"].map(|name| queue.enter(name));
+    assert!(waiter_ids.is_sorted() && queue.is_waited_at());
+    assert_eq!(
+        (names(&queue), queue.first()),
+        (vec!["a", "b", "c"], Some(&"a"))
+    );
+    assert_eq!(queue.waiter(waiter_ids[1]), Some(&mut "b"));
+    queue.leave(waiter_ids[0]);
+    queue.leave(waiter_ids[1]);
+    let later = queue.enter("d");
+    assert!(later > waiter_ids[2], "a waiter id is never used again");
+    assert_eq!(names(&queue), ["c", "d"]);
+    assert_eq!(queue.waiter(waiter_ids[0]), None);
+}
+
+#[test]
+fn only_the_first_in_the_queue_finds_the_lock_and_only_once() {
+    let (mut queue, [a, b]) = granted(["a", "b"]);
+    assert_eq!(queue.check(b, at(1)), Check::Wait);
+    assert_eq!(queue.check(a, at(2)), Check::Yours(attempt(1), grant(0)));
+    assert_eq!((queue.remote(), names(&queue)), (&vacant(2), vec!["b"]));
+    assert_eq!(queue.check(a, at(3)), Check::Wait, "it has left the queue");
+    assert_eq!(queue.check(b, at(3)), Check::Wait, "it is taken");
+    assert_eq!(queue.leave(a), None, "there is nothing of its to clean up");
+    assert_eq!(names(&queue), ["b"]);
+}
+
+#[test]
+fn the_last_one_to_take_it_leaves_a_trace() {
+    let mut queue = held();
+    assert_eq!(queue.remote(), &Remote::Held(attempt(1), grant(0)));
+    queue.left(token(2), at(4));
+    assert_eq!(
+        queue.remote(),
+        &Remote::Held(attempt(1), grant(0)),
+        "another one's end"
+    );
+    queue.left(token(1), at(5));
+    assert_eq!(queue.remote(), &vacant(5));
+}
+
+#[test]
+fn an_end_of_what_is_no_longer_held_changes_nothing() {
+    let (mut queue, _) = granted(["a"]);
+    queue.left(token(1), at(1));
+    assert_eq!(queue.remote(), &Remote::Granted(attempt(1), grant(0)));
+}
+
+#[test]
+fn a_grant_is_inherited_by_the_next_in_the_queue() {
+    let (mut queue, [a, b, c]) = granted(["a", "b", "c"]);
+    assert_eq!(queue.leave(b), None);
+    assert_eq!(queue.leave(a), None, "somebody still wants it");
+    assert_eq!(queue.check(a, at(1)), Check::Wait);
+    assert_eq!(queue.check(c, at(1)), Check::Yours(attempt(1), grant(0)));
+}
+
+#[test]
+fn the_last_waiter_inherits_what_was_acquired_for_those_before() {
+    let (mut queue, [a]) = acquiring(["a"]);
+    assert_eq!(queue.leave(a), None, "the acquire is on its way");
+    let b = queue.enter("b");
+    assert_eq!(queue.granted(token(1), grant(0)), Outcome::Taken);
+    assert_eq!(queue.check(b, at(1)), Check::Yours(attempt(1), grant(0)));
+}
+
+#[test]
+fn a_stale_grant_is_named_and_its_finder_stays_in_the_queue() {
+    let (mut queue, [a, b]) = granted(["a", "b"]);
+    assert_eq!(
+        queue.check(b, at(COUNTS)),
+        Check::Wait,
+        "not this one's to find"
+    );
+    assert_eq!(queue.check(a, at(COUNTS)), Check::Stale(attempt(1)));
+    assert_eq!(
+        (queue.remote(), names(&queue)),
+        (&vacant(COUNTS), vec!["a", "b"])
+    );
+    assert_eq!(queue.check(a, at(COUNTS)), Check::Wait, "named once");
+
+    let (mut queue, [a]) = granted(["a"]);
+    let yours = queue.check(a, at(COUNTS - 1));
+    assert_eq!(yours, Check::Yours(attempt(1), grant(0)), "just in time");
+}
+
+/// When no waiter is left, the attempt is given up in whatever state, and its token is returned
+/// exactly once.
+#[test]
+fn a_place_that_nobody_waits_for_is_named_once() {
+    type News = fn(&mut Queue) -> Outcome;
+    let news: [(&str, News); 2] = [
+        ("queued", |queue| queue.queued(token(1), at(50))),
+        ("offered", |queue| queue.granted(token(1), grant(0))),
+    ];
+    for (name, tell) in news {
+        let (mut queue, [a, b]) = acquiring(["a", "b"]);
+        assert_eq!(tell(&mut queue), Outcome::Taken);
+        assert_eq!(queue.leave(b), None, "{name}");
+        assert_eq!(queue.leave(a), Some(attempt(1)), "{name}");
+        assert_eq!(queue.leave(a), None, "{name}: twice");
+        assert_eq!(queue.remote(), &vacant(0), "{name}");
+        assert_eq!(
+            tell(&mut queue),
+            Outcome::NotOurs,
+            "{name}: nor by late news"
+        );
+
+        let (mut queue, [a]) = acquiring(["a"]);
+        assert_eq!(queue.leave(a), None);
+        assert_eq!(tell(&mut queue), Outcome::Unwanted(attempt(1)), "{name}");
+        assert_eq!(queue.remote(), &vacant(0), "{name}");
+        assert_eq!(
+            tell(&mut queue),
+            Outcome::NotOurs,
+            "{name}: nor by late news"
+        );
+
+        let (mut queue, _) = acquiring(["a", "b"]);
+        assert_eq!(tell(&mut queue), Outcome::Taken);
+        let (fifo, unwanted) = queue.clear();
+        assert_eq!(unwanted, Some(attempt(1)), "{name}");
+        assert_eq!(
+            fifo.into_iter().map(|(_, who)| who).collect::<Vec<_>>(),
+            ["a", "b"]
+        );
+        assert_eq!((queue.is_waited_at(), queue.clear().1), (false, None));
+    }
+}
+
+#[test]
+fn everybody_is_sent_away_and_an_acquire_on_its_way_is_waited_for() {
+    let (mut queue, _) = acquiring(["a"]);
+    assert_eq!(queue.clear().1, None);
+    assert_eq!(queue.remote(), &Remote::Acquiring(attempt(1)));
+    let outcome = queue.granted(token(1), grant(0));
+    assert_eq!(outcome, Outcome::Unwanted(attempt(1)));
+
+    let mut queue = held();
+    assert_eq!(queue.clear().1, None, "a holder is not in line");
+    assert_eq!(queue.remote(), &Remote::Held(attempt(1), grant(0)));
+}
+
+#[test]
+fn a_push_may_be_faster_than_the_answer_that_it_is_queued() {
+    let (mut queue, [a]) = acquiring(["a"]);
+    assert_eq!(
+        queue.granted(token(1), grant(0)),
+        Outcome::Taken,
+        "the push"
+    );
+    assert_eq!(
+        queue.queued(token(1), at(50)),
+        Outcome::NotOurs,
+        "the answer"
+    );
+    assert!(!queue.ended(token(1), at(0)), "nor is it over");
+    let slower = queue.granted(token(1), grant(7));
+    assert_eq!(slower, Outcome::NotOurs, "the first word counts");
+    assert_eq!(queue.check(a, at(1)), Check::Yours(attempt(1), grant(0)));
+}
+
+#[test]
+fn a_place_moves_on_with_each_answer() {
+    let (mut queue, _) = acquiring(["a"]);
+    assert_eq!(queue.remote(), &Remote::Acquiring(attempt(1)));
+    assert_eq!(queue.queued(token(1), at(50)), Outcome::Taken);
+    assert_eq!(queue.remote(), &queued(1, 50));
+    assert_eq!(queue.queued(token(1), at(90)), Outcome::Taken);
+    assert_eq!(queue.remote(), &queued(1, 90));
+    assert_eq!(queue.granted(token(1), grant(60)), Outcome::Taken);
+    assert_eq!(queue.remote(), &Remote::Granted(attempt(1), grant(60)));
+
+    for was_queued in [false, true] {
+        let (mut queue, _) = acquiring(["a"]);
+        if was_queued {
+            queue.queued(token(1), at(50));
+        }
+        assert!(queue.ended(token(1), at(70)));
+        assert_eq!(queue.remote(), &vacant(70));
+        assert!(!queue.ended(token(1), at(80)), "once");
+        assert_eq!(queue.remote(), &vacant(70));
+    }
+}
+
+/// Messages about a token that is not our attempt, or is no longer awaited, change nothing.
+#[test]
+fn news_of_other_tokens_are_not_ours() {
+    let mut queued = acquiring(["a"]).0;
+    queued.queued(token(1), at(50));
+    let not_theirs = [
+        (Queue::default(), token(1)),
+        (acquiring(["a"]).0, token(2)),
+        (queued, token(2)),
+        (granted(["a"]).0, token(1)),
+        (granted(["a"]).0, token(2)),
+        (held(), token(1)),
+    ];
+    for (mut queue, token) in not_theirs {
+        let before = queue.clone();
+        assert_eq!(queue.queued(token, at(90)), Outcome::NotOurs, "{before:?}");
+        assert_eq!(
+            queue.granted(token, grant(9)),
+            Outcome::NotOurs,
+            "{before:?}"
+        );
+        assert!(!queue.ended(token, at(90)), "{before:?}");
+        assert_eq!(queue, before);
+    }
+}
+
+#[test]
+fn a_push_is_for_the_waiter_that_awaits_its_value() {
+    let (mut queue, _) = acquiring(["a"]);
+    assert_eq!(queue.awaits("v1"), Some(token(1)));
+    assert_eq!((queue.awaits("v2"), queue.awaits("")), (None, None));
+    queue.queued(token(1), at(50));
+    assert_eq!(queue.awaits("v1"), Some(token(1)));
+    queue.granted(token(1), grant(0));
+    assert_eq!(queue.awaits("v1"), None, "it has been granted");
+    assert_eq!(
+        (held().awaits("v1"), Queue::default().awaits("v1")),
+        (None, None)
+    );
+}
+
+#[test]
+#[should_panic(expected = "one entry at a time")]
+fn a_second_entry_is_never_queued() {
+    let (mut queue, _) = acquiring(["a"]);
+    queue.acquiring(attempt(2));
+}
+
+#[test]
+fn a_queue_is_missed_while_anybody_or_anything_is_there() {
+    let mut queue = Queue::default();
+    assert!(queue.is_idle());
+    let a = queue.enter("a");
+    assert!(!queue.is_idle(), "somebody waits");
+    assert!(queue.become_leader());
+    queue.leave(a);
+    assert!(!queue.is_idle(), "somebody drives");
+    queue.next(Moment::from_nanos(0));
+    assert!(queue.is_idle());
+    assert!(!held().is_idle(), "held");
+    assert!(held().is_idle_at(at(0)), "held, and not to be handed on");
+    let (mut queue, [a]) = acquiring(["a"]);
+    queue.leave(a);
+    assert!(!queue.is_idle(), "an acquire is on its way");
+}

@@ -1,0 +1,29 @@
+//! The client's machines: tables for what is promised at a boundary, random sequences for what
+//! always holds, and the explorer, which drives them against the server's machine.
+
+mod explore;
+mod lease;
+mod lease_bounds;
+mod local_queue;
+mod local_queue_leader;
+mod local_queue_storm;
+mod retry;
+mod token_bounds;
+mod token_life;
+mod token_storm;
+mod token_wait;
+
+use crate::client::lease::Terms;
+use crate::policy::tests::{at, ms, ttl};
+use crate::values::bounds::Bounds;
+use crate::values::ttl::Margin;
+
+/// In milliseconds.
+fn terms(length: u64, renew: Option<u64>) -> Terms {
+    Terms {
+        ttl: ttl(length),
+        renew: renew.map(ms),
+        bounds: Bounds::default(),
+        margin: Margin::DEFAULT,
+    }
+}

@@ -1,0 +1,351 @@
+//! Every token of this process, from before its acquire is sent until nothing of it can be left.
+//!
+//! ```text
+//!       ┌──────queued──▶ Waiting ──gone──▶ (forgotten)
+//!       │                 │   │
+//! Acquiring ──granted──▶ Holding ──release──▶ Releasing ──answered──▶ (forgotten)
+//!   │   │                 │   │ │                 │
+//!   │   └ not granted     │   │ └ refused: Lost(Gone) ▶ (forgotten)
+//!   │     ▶ (forgotten)   │   │                   │
+//!   │                     │   ├ deadline, max_hold: Lost; guard dropped
+//!   └ unclear, given up ──┴───┴───────┬───────────┘ unclear
+//!                                     ▼
+//!                                CleaningUp ──conclusive, or its time is over──▶ (forgotten)
+//! ```
+//! and Holding ──handed on──▶ Waiting, for the next waiter of this process. Over a quorum of nodes
+//! a hold that is refused is cleaned up, too: the nodes that did not refuse it may have it.
+//!
+//! Invariants: a token enters once and never leaves `CleaningUp` for a live state, so no late
+//! answer revives it; nothing is renewed once its release may have been sent; everything of ours
+//! that may be on the server has an entry here.
+//!
+//! Never in this folder: the waiters and whose turn it is (`local_queue`).
+
+mod account;
+mod action;
+mod clean_up;
+mod due;
+mod entries;
+mod moves;
+mod timeline;
+
+use self::clean_up::CleanUp;
+use self::entries::{Entries, Entry, State};
+use self::moves::End;
+use super::lease::Lease;
+use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
+use crate::values::error::LostCause;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl::Ttl;
+
+pub(crate) use self::action::{Action, Census, ReleaseBy, Standing};
+
+/// The table; through `H` a holder learns what becomes of its lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tokens<H> {
+    entries: Entries<H>,
+    /// "Not ours" is what a quorum of nodes says: others may still have the lock as ours.
+    is_of_quorum: bool,
+}
+
+impl<H> Default for Tokens<H> {
+    fn default() -> Self {
+        Self {
+            entries: Entries::default(),
+            is_of_quorum: false,
+        }
+    }
+}
+
+impl<H> Tokens<H> {
+    /// For a server that is several nodes.
+    pub(crate) fn of_quorum() -> Self {
+        Self {
+            is_of_quorum: true,
+            ..Self::default()
+        }
+    }
+}
+
+/// The life of one token.
+impl<H: Clone> Tokens<H> {
+    /// An acquire is about to be sent.
+    pub(crate) fn acquiring(&mut self, token: Token, claim: Claim) {
+        self.entries.insert(token, claim);
+    }
+
+    /// The acquire was answered: the token stands in the queue.
+    pub(crate) fn queued(&mut self, token: Token) {
+        if let Some(State::Acquiring) = self.entries.state(token) {
+            self.entries.enter(token, Moment::NEVER, State::Waiting);
+        }
+    }
+
+    /// The server has nothing of the token: the acquire created nothing, or its queue entry is
+    /// gone.
+    pub(crate) fn not_granted(&mut self, token: Token) {
+        self.entries.forget(token);
+    }
+
+    /// The lock is ours, by the acquire's answer or from the queue; `false`: the token was given up
+    /// before.
+    pub(crate) fn granted(&mut self, token: Token, lease: Lease, holder: H) -> bool {
+        let found = self.entries.change(token, |entry| {
+            let expected = matches!(entry.state, State::Acquiring | State::Waiting);
+            if expected {
+                entry.enter(lease.next(), State::Holding { lease, holder });
+            }
+            expected
+        });
+        found.unwrap_or(false)
+    }
+
+    /// The holder is done, and another waiter of this process gets the lock as it is: the token
+    /// waits to be taken again. `false`: the lease is lost, or not as it was granted.
+    pub(crate) fn hand_on(&mut self, token: Token, now: Moment) -> bool {
+        let handed_on = self.entries.change(token, |entry| {
+            let may_be = matches!(&entry.state, State::Holding { lease, .. } if entry.keep == Keep::NOT && lease.is_as_granted(now));
+            if may_be {
+                entry.enter(Moment::NEVER, State::Waiting);
+            }
+            may_be
+        });
+        handed_on.unwrap_or(false)
+    }
+
+    /// The acquire got no clear answer, or its caller stopped waiting for one. `cancelled_by`: the
+    /// acquire's connection sends a `cancel` behind it, and reports like the host. If no report
+    /// comes by then (the connection's runtime may not be running), the host sends one too.
+    pub(crate) fn abandoned(
+        &mut self,
+        token: Token,
+        not_after: u64,
+        give_up: Moment,
+        cancelled_by: Option<Moment>,
+        now: Moment,
+    ) {
+        let mut clean_up = CleanUp::new(token, not_after, give_up, None);
+        if let Some(by) = cancelled_by {
+            clean_up.expect_report(by);
+        }
+        self.clean_up(token, clean_up, now);
+    }
+
+    /// Its acquire was answered, but no waiter wants the result: a queue entry, or the lock.
+    pub(crate) fn give_up(&mut self, token: Token, give_up: Moment, now: Moment) {
+        if let Some(State::Acquiring | State::Waiting) = self.entries.state(token) {
+            self.clean_up(token, CleanUp::new(token, 0, give_up, None), now);
+        }
+    }
+
+    /// The server granted a token of this process that is not in the table: it is cleaned up.
+    pub(crate) fn stray(&mut self, token: Token, claim: Claim, give_up: Moment, now: Moment) {
+        if self.entries.get(token).is_none() {
+            self.entries.insert(token, claim);
+            self.give_up(token, give_up, now);
+        }
+    }
+
+    /// The body begins: from here on the key is kept, whatever ends the hold. `false`: the lock is no
+    /// longer held.
+    pub(crate) fn keep(&mut self, token: Token, keep: Keep) -> bool {
+        match self.entries.get_mut(token) {
+            Some(entry) if matches!(entry.state, State::Holding { .. }) => {
+                entry.keep = keep;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The holder gives the lock back; returns who sends the release.
+    pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
+        let by = self.entries.change(token, |entry| {
+            match std::mem::replace(&mut entry.state, State::Waiting) {
+                State::Holding { lease, holder } if !lease.is_renewing() => {
+                    let longest = lease.longest();
+                    entry.enter(Moment::NEVER, State::Releasing { longest, holder });
+                    ReleaseBy::Caller { keep: entry.keep }
+                }
+                kept => {
+                    let is_held = matches!(kept, State::Holding { .. });
+                    entry.state = kept;
+                    if is_held {
+                        ReleaseBy::Host
+                    } else {
+                        ReleaseBy::Nobody
+                    }
+                }
+            }
+        });
+        let by = by.unwrap_or(ReleaseBy::Nobody);
+        if by == ReleaseBy::Host {
+            self.hand_over(token, now);
+        }
+        by
+    }
+
+    /// The release was answered.
+    pub(crate) fn released(&mut self, token: Token) {
+        self.entries.forget(token);
+    }
+
+    /// No caller is left to send the release: the guard was dropped, or the release got no clear
+    /// answer.
+    pub(crate) fn hand_over(&mut self, token: Token, now: Moment) {
+        match self.entries.state(token) {
+            Some(State::Holding { lease, holder }) => {
+                let (longest, busy, holder) =
+                    (lease.longest(), lease.is_renewing(), holder.clone());
+                self.clean_up_after(token, longest, busy, Some(holder), now);
+            }
+            Some(State::Releasing { longest, holder }) => {
+                let (longest, holder) = (*longest, holder.clone());
+                self.clean_up_after(token, longest, false, Some(holder), now);
+            }
+            _ => {}
+        }
+    }
+
+    /// A renewal sent at `sent` was answered, or failed.
+    pub(crate) fn renewed(
+        &mut self,
+        token: Token,
+        sent: Moment,
+        outcome: Renewed,
+        now: Moment,
+    ) -> Option<Action<H>> {
+        let answered = self.entries.change(token, |entry| match &mut entry.state {
+            State::Holding { lease, holder } => {
+                let (before, cause_before) = (lease.deadline(), lease.cause());
+                match outcome {
+                    Renewed::Yes if now < before => lease.renewed(sent),
+                    Renewed::TooFew => lease.at_too_few_nodes(now),
+                    _ => lease.renewal_failed(now), // either way none is under way
+                }
+                if outcome == Renewed::NotOurs {
+                    return Err(End::NotOurs);
+                }
+                if now >= before {
+                    return Err(End::Over(lease.cause()));
+                }
+                let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
+                let is_news = deadline > before || cause != cause_before;
+                let news = is_news.then(|| Action::Extended {
+                    token,
+                    holder: holder.clone(),
+                    deadline,
+                    cause,
+                });
+                entry.check_at(next);
+                Ok(news)
+            }
+            State::CleaningUp(it) => {
+                it.reported(); // sent before the release, answered now
+                entry.check_at(now);
+                Ok(None)
+            }
+            State::Acquiring | State::Waiting | State::Releasing { .. } => Ok(None),
+        });
+        answered?.unwrap_or_else(|end| self.lose(token, end, now))
+    }
+
+    /// The holder is about to ask for a lease that lasts `by`; `false`: it holds none any more and
+    /// must not ask.
+    pub(crate) fn extending(&mut self, token: Token, by: Ttl) -> bool {
+        let Some(Entry {
+            state: State::Holding { lease, .. },
+            ..
+        }) = self.entries.get_mut(token)
+        else {
+            return false;
+        };
+        lease.extending(by);
+        true
+    }
+
+    /// The holder made the lease last `by` from `sent` on. Returns its new deadline and what ends
+    /// it then, if it still holds.
+    pub(crate) fn extended(
+        &mut self,
+        token: Token,
+        sent: Moment,
+        by: Ttl,
+        now: Moment,
+    ) -> Option<(Moment, LostCause)> {
+        let State::Holding { lease, .. } = &mut self.entries.get_mut(token)?.state else {
+            return None;
+        };
+        if now >= lease.deadline() {
+            return None;
+        }
+        lease.extended(sent, by);
+        let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
+        self.entries.check_at(token, next);
+        Some((deadline, cause))
+    }
+
+    /// The server said that the token does not hold the lock: its lease ended, or the lock was
+    /// taken away.
+    pub(crate) fn refused(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
+        self.lose(token, End::NotOurs, now)
+    }
+
+    /// A `cancel` was answered. `behind_acquire`: it was sent on the acquire's connection, after
+    /// it, so nothing of the token can appear any more.
+    pub(crate) fn cancelled(
+        &mut self,
+        token: Token,
+        answer: Cancelled,
+        behind_acquire: bool,
+        now: Moment,
+    ) -> Option<Action<H>> {
+        let entry = self.entries.get_mut(token)?;
+        let State::CleaningUp(it) = &mut entry.state else {
+            return None;
+        };
+        if answer.conclusive || (behind_acquire && !self.is_of_quorum) {
+            let (holder, claim) = (it.holder.take(), entry.claim.clone());
+            self.entries.forget(token);
+            return Some(Action::CleanedUp {
+                holder,
+                claim,
+                found: Some(GivenBack {
+                    found: answer.found,
+                    rest: answer.rest,
+                    is_open: false,
+                }),
+            });
+        }
+        let (next, freed) = if self.is_of_quorum {
+            // A quorum of nodes has it no more, so it is free; the others are asked again.
+            (it.failed(now), it.holder.take())
+        } else {
+            (it.inconclusive(answer, now), None)
+        };
+        let claim = entry.claim.clone();
+        self.entries.check_at(token, next);
+        freed.map(|holder| Action::CleanedUp {
+            holder: Some(holder),
+            claim,
+            found: Some(GivenBack {
+                found: answer.found,
+                rest: answer.rest,
+                is_open: true,
+            }),
+        })
+    }
+
+    /// A `cancel` got no clear answer.
+    pub(crate) fn cancel_failed(&mut self, token: Token, now: Moment) {
+        if let Some(Entry {
+            state: State::CleaningUp(it),
+            ..
+        }) = self.entries.get_mut(token)
+        {
+            let next = it.failed(now);
+            self.entries.check_at(token, next);
+        }
+    }
+}

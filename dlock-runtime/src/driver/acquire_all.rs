@@ -1,0 +1,315 @@
+//! Takes several locks: all of them, or none.
+//!
+//! Where all are free, one command takes them all. Otherwise they are taken one after the other in
+//! the order of their names, which is the same for every caller: two callers that want the same
+//! locks never each hold what the other waits for. Locks that are held already are kept alive while
+//! the next one is waited for, and given back if that fails. Once the wait is over nothing is waited
+//! for, so what one after the other would not be answered in time is asked for together.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_grammar::kind::KindError;
+
+use super::acquire::{self, Deadline};
+use super::attempt::{self, InTheWay, OpenAttempt, Sent};
+use super::core::Core;
+use super::guard::LockGuard;
+use super::lock_order;
+use super::nested::{self, Nested};
+use crate::backend::all;
+use crate::backend::command_error::{self, CommandError};
+use crate::client::local_queue::Grant;
+use crate::client::spec::AcquireSpec;
+use crate::policy::commands::{Acquire, AcquiredAll, Busy, Keep};
+use crate::values::entry::{self, Letter};
+use crate::values::error::{LockError, Reason};
+use crate::values::kind::Kind;
+use crate::values::moment::Moment;
+
+/// A lock that is held already. Its grant is `None` if the calling body held the lock before and
+/// joined it.
+type One = (LockGuard, Option<Grant>);
+type Held = Vec<One>;
+
+/// `specs`: sorted by key, each key once, `first` before all.
+pub(crate) async fn acquire(
+    core: &Arc<Core>,
+    first: &Arc<AcquireSpec>,
+    specs: &[Arc<AcquireSpec>],
+    begun: Moment,
+) -> Result<LockGuard, LockError> {
+    if specs.len() == 1 {
+        return acquire::acquire(core, first, begun).await;
+    }
+    command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
+    let nested: Vec<Nested> = specs.iter().map(|it| nested::check(core, it)).collect();
+    for (spec, nested) in specs.iter().zip(&nested) {
+        if let Nested::WouldDeadlock(outer) = nested {
+            return Err(nested::would_deadlock(spec, outer));
+        }
+    }
+    // A joined lock is not waited for, so its order does not matter.
+    let mut asked = specs.iter().zip(nested);
+    asked.try_for_each(|(spec, nested)| match nested {
+        Nested::Acquire | Nested::AskOnce => lock_order::check(core, spec),
+        Nested::Join(_) | Nested::WouldDeadlock(_) => Ok(()),
+    })?;
+    core.watchdog().revive()?;
+    let deadline = Deadline::new(core, begun, first.wait);
+    loop {
+        if core.is_shut() {
+            return Err(LockError::ShutDown);
+        }
+        let error = match in_order(core, specs, &deadline).await? {
+            Ok(guard) => return Ok(guard),
+            Err(error) => error,
+        };
+        // No body has run under them, so the call goes on waiting while time is left.
+        if !error.may_pass() || deadline.is_over(core.now()) {
+            return Err(core.error(error, Some(&first.key)));
+        }
+    }
+}
+
+/// How the attempt to take all in one command went.
+enum AtOnce {
+    Taken(Held),
+    /// None was taken: the lock at this index is not free.
+    NotFree(usize, Busy),
+    /// A kind or the server does not support it, or the command was late: nothing was taken.
+    NotAsked,
+}
+
+/// Takes all in one command if each is free and has no waiters.
+async fn at_once(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+    begun: Moment,
+    until: Moment,
+) -> Result<AtOnce, CommandError> {
+    let alone =
+        |spec: &Arc<AcquireSpec>| spec.kind == Kind::Exclusive && spec.queue_key.is_for_all();
+    let (true, Some(first)) = (specs.iter().all(alone), specs.first()) else {
+        return Ok(AtOnce::NotAsked);
+    };
+    let mut names = specs.iter().map(|it| &**it.name());
+    if !core.backend().in_one_step(&mut names) {
+        return Ok(AtOnce::NotAsked);
+    }
+    let (link, when @ (_, within)) = attempt::link_until(core, first, until).await?;
+    let prepare = |spec: &Arc<AcquireSpec>| Sent::prepare(core, spec, &link, false, when);
+    let sent: Vec<Sent> = specs.iter().map(prepare).collect();
+    for sent in &sent {
+        core.local_queues().sending(None, sent.attempt(), sent.at);
+    }
+    let open: Vec<_> = sent
+        .iter()
+        .map(|sent| OpenAttempt::new(core, sent, &link, None))
+        .collect();
+    let commands: Vec<Acquire> = sent.iter().map(|sent| sent.command.clone()).collect();
+    let answer = link.acquire_all(&commands, within).await;
+    if core.is_inherited() {
+        return Err(CommandError::Setup(Reason::new(
+            "this process was forked while it waited for the answer: ask again, through a pool of its own",
+        )));
+    }
+    match answer {
+        Ok(AcquiredAll::All { time, epochs, left }) => {
+            open.into_iter().for_each(OpenAttempt::answered);
+            let taken = specs.iter().zip(&sent).zip(epochs);
+            let taken = taken.map(|((spec, sent), epoch)| {
+                let grant = match left {
+                    None => Grant::at_once(sent.at, sent.command.lease.get(), epoch, time),
+                    Some(left) => Grant::in_turn(sent.at, left, epoch, time),
+                };
+                let guard = acquire::take(core, spec, sent.attempt(), grant, begun);
+                guard.map(|guard| (guard, Some(grant)))
+            });
+            // Take every one before looking at failures: a guard that is dropped gives its lock
+            // back.
+            let taken: Vec<Option<One>> = taken.collect();
+            let taken: Option<Held> = taken.into_iter().collect();
+            taken.map(AtOnce::Taken).ok_or_else(|| {
+                CommandError::Unclear(Reason::new("the lock was over before its grant arrived"))
+            })
+        }
+        Ok(AcquiredAll::Not { at, busy }) => {
+            open.into_iter().for_each(OpenAttempt::created_nothing);
+            Ok(AtOnce::NotFree(at, busy))
+        }
+        Ok(AcquiredAll::Late { .. }) | Err(CommandError::Moving(_)) => {
+            open.into_iter().for_each(OpenAttempt::created_nothing);
+            Ok(AtOnce::NotAsked)
+        }
+        Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` cleans up
+        Err(answered) => {
+            open.into_iter().for_each(OpenAttempt::created_nothing);
+            Err(answered)
+        }
+    }
+}
+
+/// The inner error: everything was given back, and the call may try again.
+async fn in_order(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+    deadline: &Deadline,
+) -> Result<Result<LockGuard, CommandError>, LockError> {
+    let begun = core.now();
+    let until = deadline.answered_by(core, begun); // of both tries together
+    let mut taken = at_once(core, specs, deadline.begun(), until).await;
+    if let Err(CommandError::Elsewhere(_)) = taken {
+        taken = at_once(core, specs, deadline.begun(), until).await;
+    }
+    let is_over = deadline.is_over(core.now());
+    match taken {
+        Ok(AtOnce::Taken(held)) => return Ok(begin(core, specs, deadline, begun, held).await),
+        Ok(AtOnce::NotFree(at, busy)) => {
+            // What a set holds, a key without a time to live, and what this pool has there itself
+            // take an acquire to tell why.
+            if is_over
+                && is_exclusive(&busy)
+                && attempt::is_held(core, &busy)
+                && let Some(spec) = specs.get(at)
+                && let Ok(InTheWay::Somebody { holder, left }) = attempt::in_the_way(&busy)
+            {
+                return Err(deadline.busy(core, spec, holder, left));
+            }
+        }
+        Ok(AtOnce::NotAsked) => {}
+        // Go on in the queue: there, the next command waits for a pause and for a pending clean-up.
+        Err(error) if error.may_pass() && !is_over => {}
+        Err(error) => return Ok(Err(error)),
+    }
+    let held = match one_by_one(core, specs, deadline, begun.until(core.now())).await? {
+        Ok(held) => held,
+        Err(error) => return Ok(Err(error)),
+    };
+    Ok(begin(core, specs, deadline, begun, held).await)
+}
+
+/// Takes one after the other. `took`: how long the last command took.
+async fn one_by_one(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+    deadline: &Deadline,
+    mut took: Duration,
+) -> Result<Result<Held, CommandError>, LockError> {
+    let (mut held, mut keep_at) = (Held::new(), Moment::NEVER);
+    while let Some((spec, others)) = specs.get(held.len()..).and_then(<[_]>::split_first) {
+        let now = core.now();
+        if held.is_empty() {
+            keep_at = now.plus(third_of(spec));
+        }
+        if !deadline.leaves_time_for(1 + others.len(), took, core, now) {
+            let together = specs
+                .iter()
+                .skip(held.len())
+                .map(|spec| Box::pin(ask(core, spec, deadline, now)));
+            for one in all(together.collect()).await {
+                held.push(one?);
+            }
+            break;
+        }
+        let mut next = pin!(ask(core, spec, deadline, now));
+        held.push(loop {
+            let pause = core.now().until(keep_at);
+            if pause.is_zero() {
+                keep_at = core.now().plus(third_of(spec));
+                if let Err(error) = keep(core, spec, deadline, &held).await {
+                    return Ok(Err(error));
+                }
+                continue;
+            }
+            if let Ok(taken) = tokio::time::timeout(pause, next.as_mut()).await {
+                break taken?;
+            }
+        });
+        took = deadline.tried_for(now, core.now());
+    }
+    Ok(Ok(held))
+}
+
+/// The lock is held as the exclusive lock that was asked for.
+fn is_exclusive(busy: &Busy) -> bool {
+    entry::letter_of(&busy.value).is_none_or(|letter| letter == Letter::Exclusive)
+}
+
+fn third_of(spec: &AcquireSpec) -> Duration {
+    spec.terms.ttl.get() / 3
+}
+
+/// Takes one of them, or joins the enclosing body's lock.
+async fn ask(
+    core: &Arc<Core>,
+    spec: &Arc<AcquireSpec>,
+    deadline: &Deadline,
+    now: Moment,
+) -> Result<One, LockError> {
+    let may_wait = match nested::check(core, spec) {
+        Nested::Join(guard) => return Ok((guard, None)),
+        nested => !matches!(nested, Nested::AskOnce),
+    };
+    let (guard, grant) = acquire::take_one(core, spec, deadline, now, may_wait).await?;
+    Ok((guard, Some(grant)))
+}
+
+/// Extends what is held so that it lasts while the next lock is waited for.
+async fn keep(
+    core: &Arc<Core>,
+    spec: &AcquireSpec,
+    deadline: &Deadline,
+    held: &[One],
+) -> Result<(), CommandError> {
+    let ours: Vec<&LockGuard> = held
+        .iter()
+        .map(|(guard, _)| guard)
+        .filter(|guard| !guard.is_joined())
+        .collect();
+    let by = deadline.answered_by(core, core.now());
+    if LockGuard::confirm_all(&ours, &spec.terms, by).await? {
+        Ok(())
+    } else {
+        Err(acquire::lost_before_its_body())
+    }
+}
+
+/// All are held. Makes each last its whole ttl from now on, and keeps its key for its `min_hold`.
+async fn begin(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+    deadline: &Deadline,
+    begun: Moment,
+    held: Held,
+) -> Result<LockGuard, CommandError> {
+    let is_short = |(spec, (_, grant)): (&Arc<AcquireSpec>, &One)| {
+        grant.is_some_and(|grant| acquire::is_short(spec, &grant))
+    };
+    if let Some(first) = specs.first()
+        && (begun.until(core.now()) > first.terms.ttl.get() / 10
+            || specs.iter().zip(&held).any(is_short))
+    {
+        keep(core, first, deadline, &held).await?;
+    }
+    // No `await` from here on, so that no key is kept for a body that never began.
+    let kept = specs.iter().zip(&held).all(|(spec, (guard, grant))| {
+        grant.is_none_or(|grant| acquire::stays(spec, guard, &grant))
+    });
+    if !kept {
+        for (guard, _) in &held {
+            guard.keep(Keep::NOT);
+        }
+        return Err(acquire::lost_before_its_body());
+    }
+    let guards = held.into_iter().map(|(guard, _)| guard).collect();
+    let guard = LockGuard::of_all(guards);
+    let guard = guard.ok_or_else(|| CommandError::Setup(Reason::new(KindError::NoKeys)))?;
+    // One may have been lost while another was waited for; and the outer body may have lost a
+    // joined one.
+    if guard.check().is_err() {
+        return Err(acquire::lost_before_its_body());
+    }
+    Ok(guard)
+}

@@ -1,0 +1,205 @@
+//! Extends a lease: the command that is sent, and what counts when it is answered.
+//!
+//! It never shortens a lease. Invariant: the lease counts from before the command was sent.
+
+use std::time::Duration;
+
+use super::{Hold, LockGuard, undone};
+use crate::backend::command_error::CommandError;
+use crate::backend::{Link, RENEWALS_AT_ONCE, all};
+use crate::client::lease::Terms;
+use crate::policy::commands::{Renewal, Renewed};
+use crate::values::error::{LockError, LostCause, Reason};
+use crate::values::moment::Moment;
+use crate::values::ttl::Ttl;
+
+/// Which command extends a lease.
+#[derive(Clone, Copy)]
+pub(super) enum By {
+    Renewal,
+    Downgrade,
+}
+
+/// What became of a lease that was to be extended.
+#[derive(PartialEq)]
+pub(super) enum Prolonged {
+    Yes,
+    /// It was over before the answer came.
+    TooLate,
+    NotOurs,
+}
+
+impl LockGuard {
+    /// Makes the lease last at least this much longer from now on: 10 ms to 24 h.
+    ///
+    /// A lease that would last longer anyway stays as it is: a late extension must not shorten what
+    /// the watchdog has renewed meanwhile.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] for a time out of range, [`LockError::Lost`] when the lease is over,
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it;
+    /// then the lease counts as it did before.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time. It is then open whether the server extended the lease, and it
+    /// counts as it did before.
+    pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
+        let ttl = Ttl::new(lease).map_err(LockError::config)?;
+        let settings = self.hold.core.settings();
+        settings.check_lease(ttl).map_err(LockError::config)?;
+        let extended = self.prolong_all(By::Renewal, |_| Ok(ttl)).await;
+        extended.map_err(|lost| undone(lost, "the lease is not extended"))
+    }
+
+    pub(super) async fn prolong_all(
+        &self,
+        by: By,
+        ttl: impl Fn(&LockGuard) -> Result<Ttl, LockError>,
+    ) -> Result<(), LockError> {
+        self.still_held()?;
+        let within = self.hold.core.settings().command_timeout;
+        let parts: Vec<_> = self
+            .parts()
+            .map(|part| Ok((part, ttl(part)?)))
+            .collect::<Result<_, LockError>>()?;
+        let each = parts.into_iter().map(|(part, ttl)| {
+            Box::pin(async move { part.prolonged(part.prolong(by, ttl, ttl, within).await) })
+        });
+        all(each.collect()).await.into_iter().collect()
+    }
+
+    fn prolonged(&self, prolonged: Result<Prolonged, CommandError>) -> Result<(), LockError> {
+        match prolonged {
+            Ok(Prolonged::Yes) => Ok(()),
+            Ok(Prolonged::TooLate) => {
+                Err(self.lost_error(self.why_lost().unwrap_or(LostCause::Deadline)))
+            }
+            Ok(Prolonged::NotOurs) => Err(self.gone()),
+            Err(error) => Err(self.hold.core.error(error, Some(self.key()))),
+        }
+    }
+
+    /// Before the body: makes the server promise the whole lease. `false` if it is lost.
+    pub(crate) async fn confirm(
+        &self,
+        terms: &Terms,
+        within: Duration,
+    ) -> Result<bool, CommandError> {
+        let (on_server, ttl) = (terms.lease(), terms.ttl);
+        Ok(self.prolong(By::Renewal, on_server, ttl, within).await? == Prolonged::Yes)
+    }
+
+    /// The same for many locks of one kind of one pool, in few commands, all sent at once.
+    pub(crate) async fn confirm_all(
+        guards: &[&LockGuard],
+        terms: &Terms,
+        by: Moment,
+    ) -> Result<bool, CommandError> {
+        let server = |it: &&LockGuard| it.hold.core.backend().server_of(it.key().as_str());
+        let mut guards = guards.to_vec();
+        guards.sort_by_cached_key(server);
+        let at_one_server = guards.chunk_by(|one, other| server(one) == server(other));
+        let batches = at_one_server.flat_map(|guards| guards.chunks(RENEWALS_AT_ONCE));
+        let confirmed = batches.map(|batch| Box::pin(Self::confirm_batch(batch, terms, by)));
+        for confirmed in all(confirmed.collect()).await {
+            if !confirmed? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Confirms locks of one server in one command.
+    async fn confirm_batch(
+        guards: &[&LockGuard],
+        terms: &Terms,
+        by: Moment,
+    ) -> Result<bool, CommandError> {
+        let Some(first) = guards.first() else {
+            return Ok(true);
+        };
+        let Hold { core, .. } = &first.hold;
+        let (clock, watchdog) = (core.backend().clock(), core.watchdog());
+        let link = first.hold.link(clock.now().until(by)).await?;
+        if !guards
+            .iter()
+            .all(|it| watchdog.extending(it.hold.token(), terms.lease(), &it.hold.cell))
+        {
+            return Ok(false);
+        }
+        let item = |guard: &&LockGuard| Renewal {
+            claim: guard.hold.claim().clone(),
+            ttl: terms.lease(),
+        };
+        let (items, sent) = (guards.iter().map(item).collect::<Vec<_>>(), clock.now());
+        let renewed = link.renew(&items, sent.until(by)).await?;
+        for (guard, renewed) in guards.iter().zip(renewed) {
+            let (token, cell) = (guard.hold.token(), &guard.hold.cell);
+            match renewed {
+                Renewed::Yes if watchdog.extended(token, sent, terms.ttl, cell) => {}
+                Renewed::Yes | Renewed::NotOurs => return Ok(false),
+                Renewed::Failed => return Err(not_looked_at()),
+                Renewed::TooFew => return Err(too_few_have_it()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes the server keep the lock for `on_server`; its holder counts on `ttl` of that.
+    pub(super) async fn prolong(
+        &self,
+        by: By,
+        on_server: Ttl,
+        ttl: Ttl,
+        within: Duration,
+    ) -> Result<Prolonged, CommandError> {
+        let (clock, watchdog) = (self.hold.core.backend().clock(), self.hold.core.watchdog());
+        let begun = clock.now();
+        let link = self.hold.link(within).await?;
+        if !watchdog.extending(self.hold.token(), on_server, &self.hold.cell) {
+            return Ok(Prolonged::TooLate);
+        }
+        let sent = clock.now();
+        let rest = sent.until(begun.plus(within));
+        let ours = match by {
+            By::Renewal => self.renew(&*link, on_server, rest).await?,
+            By::Downgrade => link.downgrade(self.hold.claim(), on_server, rest).await?,
+        };
+        if !ours {
+            return Ok(Prolonged::NotOurs);
+        }
+        if watchdog.extended(self.hold.token(), sent, ttl, &self.hold.cell) {
+            Ok(Prolonged::Yes)
+        } else {
+            Ok(Prolonged::TooLate)
+        }
+    }
+
+    /// Renews at the server; returns whether the lock is still ours.
+    async fn renew(
+        &self,
+        link: &dyn Link,
+        ttl: Ttl,
+        within: Duration,
+    ) -> Result<bool, CommandError> {
+        let claim = self.hold.claim().clone();
+        let item = [Renewal { claim, ttl }];
+        match link.renew(&item, within).await?.first() {
+            Some(Renewed::Yes) => Ok(true),
+            Some(Renewed::NotOurs) => Ok(false),
+            Some(Renewed::TooFew) => Err(too_few_have_it()),
+            Some(Renewed::Failed) | None => Err(not_looked_at()),
+        }
+    }
+}
+
+fn too_few_have_it() -> CommandError {
+    CommandError::TooFewNodes {
+        why: Reason::new("too few nodes have the lock or answered"),
+        is_open: true,
+    }
+}
+
+fn not_looked_at() -> CommandError {
+    CommandError::Unclear(Reason::new("the server could not look at the key"))
+}

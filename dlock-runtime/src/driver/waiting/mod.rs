@@ -1,0 +1,15 @@
+//! Takes a lock in turn: the tasks and futures around the local queues. Every acquire with a `wait`
+//! goes through here, also for a lock that is free.
+//!
+//! `waiter` is one waiting call: it only polls its queue and is woken. `leader` is the task that
+//! sends what a queue asks for, so a waiter that is not polled or goes away delays nobody.
+//! `first_acquire` is a queue's first acquire command, which the first waiter sends from its own
+//! poll.
+//!
+//! Never in this folder: who is next (`client::local_queue`, behind `local_queues`).
+
+mod first_acquire;
+mod leader;
+mod waiter;
+
+pub(super) use self::waiter::Waiter;

@@ -1,0 +1,306 @@
+//! What a watchdog does about tokens: the commands, and the reports on how they went.
+//!
+//! Each function may run on any runtime, or be polled once where answers come at once. Invariant:
+//! one that is dropped half-way reports a failure, so no token stays `busy` for ever.
+
+use std::iter::repeat;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::backend::command_error::CommandError;
+use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
+use crate::client::tokens::Action;
+use crate::driver::lease_cell::LeaseCell;
+use crate::driver::shared::{Shared, Tokens};
+use crate::observe::{self, Observers};
+use crate::policy::commands::{Cancelled, Claim, Keep, Renewal, Renewed};
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// The tokens, and the server that they are on.
+#[derive(Debug)]
+pub(super) struct LeaseTable {
+    pub(super) shared: Arc<Shared>,
+    pub(super) backend: Arc<dyn Backend>,
+    /// A warning that renewals fail has been logged.
+    pub(super) warned: AtomicBool,
+    pub(super) observers: Arc<Observers>,
+    /// The runtime of the watchdog's thread, if it has one.
+    pub(super) runtime: Mutex<Option<Handle>>,
+}
+
+/// Commands to send.
+pub(super) enum Job {
+    Renew(Batch),
+    Cancel {
+        token: Token,
+        claim: Claim,
+        keep: Keep,
+        not_after: u64,
+    },
+}
+
+/// The renewals of one command, the shortest lease first, and their tokens.
+pub(super) struct Batch {
+    tokens: Vec<Token>,
+    items: Vec<Renewal>,
+    within: Duration,
+}
+
+impl Batch {
+    fn new(within: Duration, room: usize) -> Self {
+        Self {
+            tokens: Vec::with_capacity(room),
+            items: Vec::with_capacity(room),
+            within,
+        }
+    }
+
+    fn push(&mut self, token: Token, renewal: Renewal) {
+        self.tokens.push(token);
+        self.items.push(renewal);
+    }
+}
+
+impl LeaseTable {
+    /// A lease has begun that will be renewed: the watchdog connects to its server now, and not
+    /// when the first renewal is due, because then it may no longer be able to.
+    pub(super) fn prepare(&self, key: &str) {
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = &*runtime {
+            self.backend.prepare(runtime, key);
+        }
+    }
+
+    /// The watchdog's own connection or, while it can't be made, another one to the lock's server.
+    async fn link(&self, key: &str, within: Duration) -> Result<Arc<dyn Link>, CommandError> {
+        if let Some(link) = self.backend.ready(key, self.shared.clock.now()) {
+            return Ok(link);
+        }
+        // The other one may be of a runtime that stands still, so the own one comes first.
+        let patience = match self.backend.any_ready(key) {
+            Some(_) => within / 4,
+            None => within,
+        };
+        let connected = self.backend.connect(key, patience).await;
+        connected.or_else(|error| self.backend.any_ready(key).ok_or(error))
+    }
+
+    /// Announces what happened, and returns the commands to send, in batches.
+    pub(super) fn sort(&self, actions: Vec<Action<Arc<LeaseCell>>>) -> Vec<Job> {
+        let (mut jobs, mut renewals) = (Vec::new(), Vec::with_capacity(actions.len()));
+        for action in actions {
+            match action {
+                Action::Renew {
+                    token,
+                    renewal,
+                    within,
+                } => renewals.push((token, renewal, within)),
+                Action::Cancel {
+                    token,
+                    claim,
+                    keep,
+                    not_after,
+                } => {
+                    jobs.push(Job::Cancel {
+                        token,
+                        claim,
+                        keep,
+                        not_after,
+                    });
+                }
+                news => self.shared.announce([news]),
+            }
+        }
+        jobs.extend(self.batches(renewals));
+        jobs
+    }
+
+    /// Batches leases at one server with about the same time left: the short timeout of one that is
+    /// nearly over must not apply to long ones.
+    fn batches(&self, renewals: Vec<(Token, Renewal, Duration)>) -> impl Iterator<Item = Job> {
+        let room = renewals.len().min(RENEWALS_AT_ONCE);
+        let server = |(_, renewal, _): &(_, Renewal, _)| self.backend.server_of(&renewal.claim.key);
+        let mut renewals: Vec<_> = renewals.into_iter().map(|it| (server(&it), it)).collect();
+        renewals.sort_by_key(|(server, (_, _, within))| (*server, *within));
+        let mut batches: Vec<(usize, Batch)> = Vec::new();
+        for (server, (token, renewal, within)) in renewals {
+            let within = within.min(self.shared.command_timeout);
+            let fits = |(at, last): &&mut (usize, Batch)| {
+                *at == server && last.items.len() < RENEWALS_AT_ONCE && within <= last.within * 2
+            };
+            if let Some((_, last)) = batches.last_mut().filter(fits) {
+                last.push(token, renewal);
+            } else {
+                let mut batch = Batch::new(within, room);
+                batch.push(token, renewal);
+                batches.push((server, batch));
+            }
+        }
+        batches.into_iter().map(|(_, batch)| Job::Renew(batch))
+    }
+
+    fn report<News>(&self, change: impl FnOnce(&mut Tokens, Moment) -> News)
+    where
+        News: IntoIterator<Item = Action<Arc<LeaseCell>>>,
+    {
+        if self.shared.home.is_elsewhere() {
+            return; // a runtime that a forked child inherited drops its tasks
+        }
+        let mut state = self.shared.lock();
+        let now = self.shared.clock.now(); // under the mutex, so that reports are in order
+        let news = change(&mut state.tokens, now);
+        drop(state);
+        self.shared.announce(news);
+        self.shared.wake_if_needed();
+    }
+}
+
+/// Sends what a job asks for.
+pub(super) async fn carry_out(leases: Arc<LeaseTable>, job: Job) {
+    match job {
+        Job::Renew(batch) => renew(leases, batch).await,
+        Job::Cancel {
+            token,
+            claim,
+            keep,
+            not_after,
+        } => {
+            let mut report = CancelReport::new(leases.clone(), token, false);
+            let within = leases.shared.command_timeout;
+            if let Ok(link) = leases.link(&claim.key, within).await {
+                // A server in this process has executed the acquire, if it was ever sent, so
+                // nothing can come later.
+                report.behind_acquire = link.runtime().is_none();
+                let cancelled = link.cancel(&claim, keep, not_after, within).await;
+                report.answer = cancelled.ok();
+            }
+        }
+    }
+}
+
+async fn renew(leases: Arc<LeaseTable>, batch: Batch) {
+    let Batch {
+        tokens,
+        items,
+        within,
+    } = batch;
+    let Some(first) = items.first() else {
+        return;
+    };
+    let mut report = RenewReport {
+        leases: &leases,
+        tokens: &tokens,
+        sent: None,
+    };
+    let key = &first.claim.key;
+    let answered = async {
+        let link = leases.link(key, within).await?;
+        let sent = leases.shared.clock.now();
+        Ok::<_, CommandError>((sent, link.renew(&items, within).await?))
+    };
+    match answered.await {
+        Ok(answered) => {
+            report.sent = Some(answered);
+            leases.warned.store(false, Ordering::Relaxed);
+        }
+        Err(why) => {
+            if !leases.warned.swap(true, Ordering::Relaxed) {
+                observe::renewals_fail(leases.shared.parts(key), items.len(), &why);
+            }
+        }
+    }
+}
+
+impl RenewReport<'_> {
+    fn tell(&self) {
+        let (took, outcomes) = match &self.sent {
+            Some((sent, outcomes)) => {
+                let took = sent.until(self.leases.shared.clock.now());
+                (Some(took), outcomes.as_slice())
+            }
+            None => (None, [].as_slice()),
+        };
+        let count = |is: fn(&Renewed) -> bool| outcomes.iter().filter(|it| is(it)).count();
+        let renewed = count(|it| matches!(it, Renewed::Yes));
+        let gone = count(|it| matches!(it, Renewed::NotOurs));
+        let failed = self.tokens.len() - renewed - gone;
+        observe::renewals(renewed, gone, failed, took);
+    }
+}
+
+/// Reports a renewal on drop, as failed unless it was answered.
+struct RenewReport<'a> {
+    leases: &'a LeaseTable,
+    tokens: &'a [Token],
+    sent: Option<(Moment, Vec<Renewed>)>,
+}
+
+impl Drop for RenewReport<'_> {
+    fn drop(&mut self) {
+        self.tell();
+        self.leases.report(|tokens, now| {
+            let (sent, outcomes) = self.sent.take().unwrap_or((now, Vec::new()));
+            let outcomes = outcomes.into_iter().chain(repeat(Renewed::Failed));
+            let each = self.tokens.iter().zip(outcomes);
+            let news =
+                each.filter_map(|(token, outcome)| tokens.renewed(*token, sent, outcome, now));
+            news.collect::<Vec<_>>()
+        });
+    }
+}
+
+/// The first clean-up after an acquire, sent behind it on the acquire's own connection.
+///
+/// The report exists before the first poll: a runtime that has ended drops a future unpolled.
+pub(super) fn cancel_behind(
+    leases: Arc<LeaseTable>,
+    token: Token,
+    claim: Claim,
+    not_after: u64,
+    link: Arc<dyn Link>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let mut report = CancelReport::new(leases.clone(), token, true);
+    async move {
+        let cancelled = link
+            .cancel(&claim, Keep::NOT, not_after, leases.shared.command_timeout)
+            .await;
+        report.answer = cancelled.ok();
+        drop(report);
+    }
+}
+
+/// Reports a cancel on drop, as failed unless it was answered.
+struct CancelReport {
+    leases: Arc<LeaseTable>,
+    token: Token,
+    behind_acquire: bool,
+    answer: Option<Cancelled>,
+}
+
+impl CancelReport {
+    fn new(leases: Arc<LeaseTable>, token: Token, behind_acquire: bool) -> Self {
+        Self {
+            leases,
+            token,
+            behind_acquire,
+            answer: None,
+        }
+    }
+}
+
+impl Drop for CancelReport {
+    fn drop(&mut self) {
+        let (token, behind_acquire) = (self.token, self.behind_acquire);
+        self.leases.report(|tokens, now| {
+            let Some(answer) = self.answer else {
+                tokens.cancel_failed(token, now);
+                return None;
+            };
+            tokens.cancelled(token, answer, behind_acquire, now)
+        });
+    }
+}

@@ -1,0 +1,27 @@
+//! A parent's watchdog in a forked child.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_harness::until_blocking;
+
+use super::Watchdog;
+use crate::backend::Backend as _;
+use crate::backend::memory::Memory;
+use crate::driver::shared::{Shared, Tokens};
+use crate::values::process::Home;
+
+const CAP: Duration = Duration::from_secs(10);
+
+#[test]
+fn in_a_forked_child_it_goes_without_a_look_at_the_table() {
+    let memory = Arc::new(Memory::new());
+    let mut shared = Shared::new(memory.clock(), CAP, 0, Tokens::default());
+    shared.home = Home::elsewhere();
+    let watchdog = Watchdog::start(Arc::new(shared), memory, Arc::default()).unwrap();
+    let leases = watchdog.leases.clone();
+    let locked_for_ever = leases.shared.lock();
+    let goes = std::thread::spawn(move || drop(watchdog));
+    until_blocking("it is gone", CAP, || goes.is_finished());
+    drop(locked_for_ever);
+}
