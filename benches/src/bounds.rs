@@ -36,10 +36,10 @@ const CROWD: &str = "
     redis.call('PEXPIRE', KEYS[1], 600000)
     redis.call('PEXPIRE', KEYS[2], 600000)";
 
-type Kind = (&'static str, fn(LockRequest) -> LockRequest);
+type BoundKind = (&'static str, fn(LockRequest) -> LockRequest);
 
 /// The kind that is asked for, and a kind whose holder excludes it.
-const KINDS: [(Kind, Kind); 5] = [
+const KINDS: [(BoundKind, BoundKind); 5] = [
     (("exclusive", |it| it), ("", |it| it)),
     (("read", LockRequest::read), ("", LockRequest::write)),
     (("write", LockRequest::write), ("", LockRequest::write)),
@@ -59,7 +59,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     let numbers: &[u32] = lab.scale.pick(&[10, 1_000, 10_000, 50_000], &[10, 1_000]);
     let rounds = lab.scale.pick(3, 1);
     let mut progress = Progress::new("bounds");
-    let mut place = Place::new(lab).await?;
+    let mut place = BoundPlace::new(lab).await?;
     let (mut rows, mut panels) = (Vec::new(), Vec::new());
     for state in STATES {
         let mut series = Vec::new();
@@ -119,7 +119,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
 }
 
 /// A writer's entry as a reader's, or owner `c`'s entry as owner `a`'s.
-fn of_kind(place: &str, kind: Kind) -> String {
+fn of_kind(place: &str, kind: BoundKind) -> String {
     match kind.0 {
         "read" => place.replacen("1|w|", "1|r|", 1),
         "owner" => place.replacen("|c|", "|a|", 1),
@@ -163,14 +163,14 @@ impl Scripts {
     }
 }
 
-struct Place {
+struct BoundPlace {
     pool: LockPool,
     redis: MultiplexedConnection,
     /// Subscribes to the channel that the copies in the state "alive" name.
     _listener: MultiplexedConnection,
 }
 
-impl Place {
+impl BoundPlace {
     async fn new(lab: &Lab) -> Result<Self, Failure> {
         let url = lab.url();
         let pool = LockPool::connect(ours::patient(Config::new(&url))).await?;
@@ -193,15 +193,15 @@ impl Place {
         })
     }
 
-    fn lock(&self, kind: Kind) -> LockRequest {
+    fn lock(&self, kind: BoundKind) -> LockRequest {
         kind.1(self.pool.lock("bounds").ttl(LEASE))
     }
 
     /// Times the release of a lock for which copies and, behind them, one real waiter queue.
     async fn release(
         &mut self,
-        kind: Kind,
-        against: Kind,
+        kind: BoundKind,
+        against: BoundKind,
         state: &str,
         number: u32,
     ) -> Result<Scripts, Failure> {
@@ -225,7 +225,12 @@ impl Place {
     }
 
     /// Times an attempt to take a free lock that has a queue of copies.
-    async fn attempt(&mut self, kind: Kind, state: &str, number: u32) -> Result<Scripts, Failure> {
+    async fn attempt(
+        &mut self,
+        kind: BoundKind,
+        state: &str,
+        number: u32,
+    ) -> Result<Scripts, Failure> {
         let held = self.lock(kind).acquire().await?;
         let against = match kind.0 {
             "read" => self.pool.lock("bounds").write(),

@@ -189,14 +189,14 @@ fn series(field: &Field, groups: &[Vec<Option<f64>>]) -> Vec<Series> {
 struct Measured<'a> {
     field: &'a Field,
     block: Block,
-    lanes: Vec<Lane<'a>>,
+    lanes: Vec<CycleLane<'a>>,
 }
 
 /// Figures of a contender, one for each round.
-type Figures<'a> = for<'lane> fn(&'lane Lane<'a>) -> &'lane Vec<f64>;
+type CycleFigures<'a> = for<'lane> fn(&'lane CycleLane<'a>) -> &'lane Vec<f64>;
 
 /// The measurements of one contender.
-struct Lane<'a> {
+struct CycleLane<'a> {
     contender: &'a Contender,
     control: Control,
     /// The time of a cycle in µs, for each round.
@@ -226,7 +226,7 @@ impl<'a> Measured<'a> {
         let mut lanes = Vec::new();
         for contender in &field.contenders {
             let control = lab.control_of(&contender.servers).await?;
-            lanes.push(Lane::new(contender, control));
+            lanes.push(CycleLane::new(contender, control));
         }
         let begun = Instant::now();
         let mut round = 0;
@@ -271,8 +271,8 @@ impl<'a> Measured<'a> {
 
     /// The highest CPU load of the wire's process, if there is one.
     fn wire(&self) -> Option<String> {
-        let part = |lane: &Lane<'_>| lane.wire.as_secs_f64() / lane.wall.as_secs_f64();
-        let most = |one: &&Lane<'_>, other: &&Lane<'_>| part(one).total_cmp(&part(other));
+        let part = |lane: &CycleLane<'_>| lane.wire.as_secs_f64() / lane.wall.as_secs_f64();
+        let most = |one: &&CycleLane<'_>, other: &&CycleLane<'_>| part(one).total_cmp(&part(other));
         let lane = self.lanes.iter().max_by(most)?;
         let (name, part) = (lane.contender.name, part(lane) * 100.0);
         let each = self.a_cycle(micros(lane.wire));
@@ -282,7 +282,7 @@ impl<'a> Measured<'a> {
     }
 
     /// Each contender's figures divided by those of one of them.
-    fn ratios(&self, figures: Figures<'a>, base: usize) -> Vec<Option<Quartiles>> {
+    fn ratios(&self, figures: CycleFigures<'a>, base: usize) -> Vec<Option<Quartiles>> {
         let figures = self.lanes.iter().map(|lane| figures(lane).clone());
         ratios(&figures.collect::<Vec<_>>(), base)
     }
@@ -296,12 +296,12 @@ impl<'a> Measured<'a> {
         let ratios = self
             .lanes
             .iter()
-            .map(|lane| self.to_raw(lane, Lane::server));
+            .map(|lane| self.to_raw(lane, CycleLane::server));
         ratios.collect()
     }
 
     /// The CPU time of a contender divided by that of raw.
-    fn to_raw(&self, lane: &Lane<'a>, cpu: fn(&Lane<'a>) -> Duration) -> Option<f64> {
+    fn to_raw(&self, lane: &CycleLane<'a>, cpu: fn(&CycleLane<'a>) -> Duration) -> Option<f64> {
         let raw = self.lanes.get(RAW).map(cpu).filter(|raw| !raw.is_zero())?;
         Some(cpu(lane).as_secs_f64() / raw.as_secs_f64())
     }
@@ -316,8 +316,9 @@ impl<'a> Measured<'a> {
         let to_raw = self.ratios(|lane| &lane.times, RAW);
         let rows = self.lanes.iter().enumerate().zip(to_raw);
         rows.map(|((place, lane), raw)| {
-            let beside =
-                |figures: Figures<'a>| self.ratios(figures, base(place)).get(place).copied()?;
+            let beside = |figures: CycleFigures<'a>| {
+                self.ratios(figures, base(place)).get(place).copied()?
+            };
             let calls = lane.server.calls(lane.contender.sends);
             vec![
                 self.block.tasks.to_string(),
@@ -326,9 +327,9 @@ impl<'a> Measured<'a> {
                 spread(beside(|lane| &lane.times), 2),
                 spread(Quartiles::of(lane.times.clone()), 1),
                 number(Some(self.a_cycle(micros(lane.client))), 1),
-                number(self.to_raw(lane, Lane::client), 2),
+                number(self.to_raw(lane, CycleLane::client), 2),
                 number(Some(self.a_cycle(micros(lane.server()))), 1),
-                number(self.to_raw(lane, Lane::server), 2),
+                number(self.to_raw(lane, CycleLane::server), 2),
                 spread(beside(|lane| &lane.cpus), 2),
                 number(Some(self.a_cycle(count(calls))), 2),
                 number(Some(self.a_cycle(count(lane.server.reads))), 2),
@@ -338,7 +339,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-impl<'a> Lane<'a> {
+impl<'a> CycleLane<'a> {
     fn new(contender: &'a Contender, control: Control) -> Self {
         Self {
             contender,

@@ -71,7 +71,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
 }
 
 /// The result of one rate of messages.
-struct Run {
+struct HostileRun {
     /// In ascending order, in seconds.
     cycles: Vec<f64>,
     messages: usize,
@@ -80,7 +80,7 @@ struct Run {
     length: Duration,
 }
 
-impl Run {
+impl HostileRun {
     fn millis(&self, part: f64) -> Option<f64> {
         quantile(&self.cycles, part).map(|it| it * 1e3)
     }
@@ -103,7 +103,7 @@ impl Run {
     }
 }
 
-async fn run(lab: &Lab, storm: Option<usize>, length: Duration) -> Result<Run, Failure> {
+async fn run(lab: &Lab, storm: Option<usize>, length: Duration) -> Result<HostileRun, Failure> {
     let pool = LockPool::connect(ours::patient(Config::new(lab.url()))).await?;
     let other = LockPool::connect(ours::patient(Config::new(lab.url()))).await?;
     let holder = other.lock("item").ttl(LONG).acquire().await?;
@@ -132,7 +132,7 @@ async fn run(lab: &Lab, storm: Option<usize>, length: Duration) -> Result<Run, F
     }
     task.abort();
     cycles.sort_by(f64::total_cmp);
-    Ok(Run {
+    Ok(HostileRun {
         commands: calls.saturating_sub(2 * cycles.len()),
         cycles,
         messages,

@@ -37,12 +37,12 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     let messages = lab.scale.pick(200, 100);
     let mut progress = Progress::new("W4");
     // The lower bound comes first: all figures are divided by it.
-    let mut lanes = vec![Lane::new(None, PLACES[0])];
+    let mut lanes = vec![HandoffLane::new(None, PLACES[0])];
     for place in PLACES {
         lanes.extend(
             rivals::ALL
                 .iter()
-                .map(|rival| Lane::new(Some(rival), place)),
+                .map(|rival| HandoffLane::new(Some(rival), place)),
         );
     }
     let (begun, mut round) = (Instant::now(), 0);
@@ -76,7 +76,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
 }
 
 /// A rival with a number of processes; the lower bound has no rival.
-struct Lane {
+struct HandoffLane {
     rival: Option<&'static Rival>,
     place: (&'static str, usize),
     /// The median of each round, in µs.
@@ -84,7 +84,7 @@ struct Lane {
     all: Vec<f64>,
 }
 
-impl Lane {
+impl HandoffLane {
     fn new(rival: Option<&'static Rival>, place: (&'static str, usize)) -> Self {
         Self {
             rival,
@@ -134,7 +134,7 @@ impl Lane {
 }
 
 /// One series for each name, with a bar for each number of processes that was measured.
-fn series(lanes: &[Lane]) -> Vec<Series> {
+fn series(lanes: &[HandoffLane]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for lane in lanes {
         let name = lane.name();

@@ -18,7 +18,7 @@ mod rivals;
 mod throughput;
 mod turns;
 
-pub(crate) use fleet::{Fleet, Run};
+pub(crate) use fleet::{Fleet, FleetRun};
 pub(crate) use handoff::chapter as handoff;
 pub(crate) use hop::listen;
 pub(crate) use player::play;

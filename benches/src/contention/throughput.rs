@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::fleet::{Fleet, Run};
+use super::fleet::{Fleet, FleetRun};
 use super::rivals::{self, Rival};
 use crate::Failure;
 use crate::chapter::{Chapter, Panel, Series, number, spread};
@@ -37,7 +37,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
         within: Duration::from_secs(90),
     };
     let mut progress = Progress::new("W3");
-    let mut lanes: Vec<Lane> = rivals::ALL.iter().map(Lane::new).collect();
+    let mut lanes: Vec<ThroughputLane> = rivals::ALL.iter().map(ThroughputLane::new).collect();
     let (begun, mut round) = (Instant::now(), 0);
     while rounds.another(round, begun) {
         for place in order(lanes.len(), round) {
@@ -69,12 +69,12 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
 }
 
 /// One rival's runs, one for each round.
-struct Lane {
+struct ThroughputLane {
     rival: &'static Rival,
-    runs: Vec<Run>,
+    runs: Vec<FleetRun>,
 }
 
-impl Lane {
+impl ThroughputLane {
     fn new(rival: &'static Rival) -> Self {
         let runs = Vec::new();
         Self { rival, runs }
@@ -87,7 +87,7 @@ impl Lane {
     }
 
     /// The median of a figure over the rounds.
-    fn middle(&self, figure: impl FnMut(&Run) -> Option<f64>) -> Option<f64> {
+    fn middle(&self, figure: impl FnMut(&FleetRun) -> Option<f64>) -> Option<f64> {
         let figures = self.runs.iter().filter_map(figure).collect();
         Quartiles::of(figures).map(|of| of.median)
     }
@@ -98,9 +98,9 @@ impl Lane {
             number(wait, 2)
         };
         let waits = [0.5, 0.99, 1.0].map(wait).join(" / ");
-        let acquired = |run: &Run| Some(real(run.outcome.acquisitions) / seconds);
-        let least = |run: &Run| run.outcome.shares.iter().copied().reduce(f64::min);
-        let commands = |run: &Run| {
+        let acquired = |run: &FleetRun| Some(real(run.outcome.acquisitions) / seconds);
+        let least = |run: &FleetRun| run.outcome.shares.iter().copied().reduce(f64::min);
+        let commands = |run: &FleetRun| {
             let all = real(usize::try_from(run.work.calls(self.rival.sends)).ok()?);
             (run.outcome.all > 0).then(|| all / real(run.outcome.all))
         };

@@ -12,14 +12,14 @@ use crate::rounds::{Rounds, order};
 use crate::statistics::real;
 
 /// The number of waiters, and of processes.
-type Crowd = (usize, usize);
+type WaiterCrowd = (usize, usize);
 
-const FULL: [Crowd; 5] = [(2, 2), (20, 2), (200, 2), (2_000, 2), (2_000, 8)];
-const QUICK: [Crowd; 4] = [(2, 2), (20, 2), (200, 2), (200, 8)];
+const FULL: [WaiterCrowd; 5] = [(2, 2), (20, 2), (200, 2), (2_000, 2), (2_000, 8)];
+const QUICK: [WaiterCrowd; 4] = [(2, 2), (20, 2), (200, 2), (200, 8)];
 
 /// Returns the length of a run, too.
 pub(super) async fn measure(lab: &Lab) -> Result<(Lanes, Duration), Failure> {
-    let crowds: &[Crowd] = lab.scale.pick(&FULL, &QUICK);
+    let crowds: &[WaiterCrowd] = lab.scale.pick(&FULL, &QUICK);
     let ramp = Duration::from_millis(lab.scale.pick(600, 200));
     let length = Duration::from_millis(lab.scale.pick(1000, 600));
     let rounds = Rounds {
@@ -28,7 +28,8 @@ pub(super) async fn measure(lab: &Lab) -> Result<(Lanes, Duration), Failure> {
     };
     let mut progress = Progress::new("growth, waiters");
     let rivals: Vec<&Rival> = of_growth().collect();
-    let with = |(waiters, processes): &Crowd| format!("{waiters} waiters, {processes} processes");
+    let with =
+        |(waiters, processes): &WaiterCrowd| format!("{waiters} waiters, {processes} processes");
     let with: Vec<_> = crowds.iter().map(with).collect();
     let mut lanes = Lanes::new(&with, &rivals.iter().map(|it| it.name).collect::<Vec<_>>());
     // In the order of the lanes.

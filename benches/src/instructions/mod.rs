@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::statistics::Quartiles;
 use crate::{Failure, page, part};
 use crates::Crate;
-use profile::{Cycle, Profile};
+use profile::{Profile, ProfiledCycle};
 use worker::Workload;
 
 pub(crate) use worker::work;
@@ -133,14 +133,18 @@ fn tasks(tasks: usize) -> String {
 }
 
 /// The cost of a cycle, for one row.
-fn measure(workload: Workload, url: &str, block: Block) -> Result<Cycle, Failure> {
+fn measure(workload: Workload, url: &str, block: Block) -> Result<ProfiledCycle, Failure> {
     let more = Block {
         cycles: block.cycles * LONGER,
         ..block
     };
     let short = run(workload, url, block)?;
     let long = run(workload, url, more)?;
-    Ok(Cycle::of(&short, &long, more.count() - block.count()))
+    Ok(ProfiledCycle::of(
+        &short,
+        &long,
+        more.count() - block.count(),
+    ))
 }
 
 /// Runs the workload in a process of its own, under callgrind.
@@ -171,15 +175,15 @@ fn run(workload: Workload, url: &str, block: Block) -> Result<Profile, Failure> 
 /// The runs of one workload.
 struct Figures {
     block: Block,
-    cycles: Vec<Cycle>,
+    cycles: Vec<ProfiledCycle>,
 }
 
 impl Figures {
-    fn quartiles(&self, figure: impl FnMut(&Cycle) -> f64) -> Option<Quartiles> {
+    fn quartiles(&self, figure: impl FnMut(&ProfiledCycle) -> f64) -> Option<Quartiles> {
         Quartiles::of(self.cycles.iter().map(figure).collect())
     }
 
-    fn median(&self, figure: impl FnMut(&Cycle) -> f64) -> Option<f64> {
+    fn median(&self, figure: impl FnMut(&ProfiledCycle) -> f64) -> Option<f64> {
         self.quartiles(figure).map(|of| of.median)
     }
 

@@ -27,13 +27,13 @@ use raw::RawPerItem;
 
 /// The way in which the market is run.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum MarketKind {
     Raw,
     Ours,
     Watch,
 }
 
-const KINDS: [Kind; 3] = [Kind::Raw, Kind::Ours, Kind::Watch];
+const KINDS: [MarketKind; 3] = [MarketKind::Raw, MarketKind::Ours, MarketKind::Watch];
 
 /// Indexes in [`KINDS`] of the divisors.
 const RAW: usize = 0;
@@ -51,7 +51,7 @@ const HEAD: [&str; 9] = [
     "p99 buy, ms",
 ];
 
-impl Kind {
+impl MarketKind {
     async fn run(self, place: &Place, size: Size) -> Result<Report, Failure> {
         Ok(match self {
             Self::Raw => load::run::<RawPerItem>(place, size).await?,
@@ -115,7 +115,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
 struct Traded {
     size: Size,
     seconds: f64,
-    lanes: Vec<(Kind, Vec<Report>)>,
+    lanes: Vec<(MarketKind, Vec<Report>)>,
 }
 
 impl Traded {

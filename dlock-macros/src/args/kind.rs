@@ -3,7 +3,7 @@
 //! Which kinds go together is checked in `rules::kind`.
 
 use super::{
-    Args, Count, Keys, TextOrExpr,
+    Args, CountArg, Keys, TextOrExpr,
     names::is_bare,
     refuse,
     shape::{Shape, inner},
@@ -53,9 +53,9 @@ impl Args {
 }
 
 /// A number, or an expression that may give one; else the value unchanged.
-fn count(value: Shape) -> Result<Count, Box<Shape>> {
+fn count(value: Shape) -> Result<CountArg, Box<Shape>> {
     match value {
-        Shape::Number(number) => Ok(Count::Literal(number)),
+        Shape::Number(number) => Ok(CountArg::Literal(number)),
         Shape::Other(
             Expr::Unary(syn::ExprUnary {
                 op: UnOp::Neg(_), ..
@@ -63,7 +63,7 @@ fn count(value: Shape) -> Result<Count, Box<Shape>> {
             | Expr::Closure(_)
             | Expr::Tuple(_),
         ) => Err(Box::new(value)),
-        Shape::Path(_) | Shape::Other(_) => Ok(Count::Expr(Box::new(value.into_expr()))),
+        Shape::Path(_) | Shape::Other(_) => Ok(CountArg::Expr(Box::new(value.into_expr()))),
         other => Err(Box::new(other)),
     }
 }

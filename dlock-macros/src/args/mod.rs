@@ -26,12 +26,12 @@ pub(crate) struct Args {
     pub(crate) keys: Option<Keys>,
     pub(crate) ttl: Option<LitStr>,
     pub(crate) wait: Option<LitStr>,
-    pub(crate) renew: Option<Renew>,
+    pub(crate) renew: Option<RenewArg>,
     pub(crate) max_hold: Option<Named<LitStr>>,
     pub(crate) max_renewals: Option<Named<LitInt>>,
     pub(crate) min_hold: Option<Named<LitStr>>,
-    pub(crate) permits: Option<Count>,
-    pub(crate) take: Option<Count>,
+    pub(crate) permits: Option<CountArg>,
+    pub(crate) take: Option<CountArg>,
     pub(crate) owner: Option<TextOrExpr>,
     pub(crate) on_busy: Option<LitStr>,
     pub(crate) on_lost: Option<LitStr>,
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 }
 
 /// A number that is checked now, or an expression that is checked when the function is called.
-pub(crate) enum Count {
+pub(crate) enum CountArg {
     Literal(LitInt),
     Expr(Box<Expr>),
 }
@@ -72,7 +72,7 @@ pub(crate) enum Keys {
     Expr(Box<Expr>),
 }
 
-pub(crate) enum Renew {
+pub(crate) enum RenewArg {
     /// `renew`, `renew = true`, `renew = false`
     Switch(bool),
     /// `renew = "3s"`
@@ -217,7 +217,7 @@ impl Args {
     fn store(&mut self, name: Ident, text: &str, value: Option<Expr>, errors: &mut Errors) -> bool {
         let Some(value) = value else {
             if text == "renew" {
-                self.renew = Some(Renew::Switch(true));
+                self.renew = Some(RenewArg::Switch(true));
                 return true;
             }
             if names::is_bare(text) {
@@ -246,8 +246,8 @@ impl Args {
             ("on_busy", Shape::Text(text)) => self.on_busy = Some(text),
             ("on_lost", Shape::Text(text)) => self.on_lost = Some(text),
             ("release", Shape::Text(text)) => self.release = Some(text),
-            ("renew", Shape::Text(text)) => self.renew = Some(Renew::Every(text)),
-            ("renew", Shape::Bool(on, _)) => self.renew = Some(Renew::Switch(on)),
+            ("renew", Shape::Text(text)) => self.renew = Some(RenewArg::Every(text)),
+            ("renew", Shape::Bool(on, _)) => self.renew = Some(RenewArg::Switch(on)),
             ("map_err" | "on_error", Shape::Text(value)) => {
                 return refuse(text, Shape::Text(value), errors);
             }

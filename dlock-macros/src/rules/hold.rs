@@ -2,7 +2,7 @@
 //! lease as far as it is known.
 
 use super::Scope;
-use crate::args::{Args, Named, Renew};
+use crate::args::{Args, Named, RenewArg};
 use dlock_grammar::hold::{Hold, HoldError};
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -28,8 +28,8 @@ impl Scope<'_> {
         let hold = Hold {
             ttl,
             renewed: match args.renew {
-                Some(Renew::Switch(on)) => on,
-                Some(Renew::Every(_)) => true,
+                Some(RenewArg::Switch(on)) => on,
+                Some(RenewArg::Every(_)) => true,
                 None => args.meant("renew"),
             },
             max_hold,

@@ -53,7 +53,7 @@ impl Scope<'_> {
         &mut self,
         words: &[Word],
         owner: Option<TextOrExpr>,
-        (mut permits, mut take): (Option<args::Count>, Option<args::Count>),
+        (mut permits, mut take): (Option<args::CountArg>, Option<args::CountArg>),
     ) -> Kind {
         let owner = owner.and_then(|owner| match owner {
             TextOrExpr::Text(literal) => self.owner(&literal),
@@ -78,10 +78,10 @@ impl Scope<'_> {
         }
     }
 
-    fn how_many(&self, count: args::Count) -> Count {
+    fn how_many(&self, count: args::CountArg) -> Count {
         match count {
-            args::Count::Expr(expr) => Count::Expr(Box::new(self.expr(*expr))),
-            args::Count::Literal(literal) => Count::Known(digits(&literal)),
+            args::CountArg::Expr(expr) => Count::Expr(Box::new(self.expr(*expr))),
+            args::CountArg::Literal(literal) => Count::Known(digits(&literal)),
         }
     }
 
@@ -123,10 +123,10 @@ impl Scope<'_> {
 }
 
 /// The number, if it is known now.
-fn number(count: &args::Count) -> Option<u32> {
+fn number(count: &args::CountArg) -> Option<u32> {
     match count {
-        args::Count::Literal(literal) => Some(digits(literal)),
-        args::Count::Expr(_) => None,
+        args::CountArg::Literal(literal) => Some(digits(literal)),
+        args::CountArg::Expr(_) => None,
     }
 }
 
@@ -146,7 +146,7 @@ fn at_fault(args: &Args, error: KindError) -> Option<TokenStream> {
         _ => return Some(args.name(error.argument())?.to_token_stream()),
     };
     count.as_ref().map(|count| match count {
-        args::Count::Literal(literal) => literal.to_token_stream(),
-        args::Count::Expr(expr) => expr.to_token_stream(),
+        args::CountArg::Literal(literal) => literal.to_token_stream(),
+        args::CountArg::Expr(expr) => expr.to_token_stream(),
     })
 }

@@ -201,15 +201,15 @@ impl Scope<'_> {
         })
     }
 
-    fn renew(&mut self, renew: &args::Renew, ttl: Option<Duration>) -> Option<Renew> {
+    fn renew(&mut self, renew: &args::RenewArg, ttl: Option<Duration>) -> Option<Renew> {
         match renew {
-            args::Renew::Switch(on) => on.then_some(Renew::Default),
-            args::Renew::Every(text) if ["true", "false"].contains(&text.value().as_str()) => {
+            args::RenewArg::Switch(on) => on.then_some(Renew::Default),
+            args::RenewArg::Every(text) if ["true", "false"].contains(&text.value().as_str()) => {
                 let message = "a switch stands without quotes: write `renew` or `renew = false`";
                 self.errors.at(text, message);
                 None
             }
-            args::Renew::Every(text) => {
+            args::RenewArg::Every(text) => {
                 let every = self.duration(text, "")?;
                 let checked = match ttl {
                     Some(ttl) => bounds::check_renew(every, ttl),

@@ -17,7 +17,7 @@ use crate::policy::commands::{Claim, Keep};
 
 /// A command that gives a lock back, as [`Link::release`](super::Link::release) gets it.
 #[derive(Clone, Copy)]
-pub(crate) struct Release<'a> {
+pub(crate) struct ReleaseCommand<'a> {
     pub(crate) claim: &'a Claim,
     pub(crate) keep: Keep,
 }
@@ -26,17 +26,17 @@ pub(crate) struct Release<'a> {
 pub(crate) trait Batching<'a, C, T>: Send + Sync {
     /// The command's first poll: it is sent by itself, or joins those that wait for a batch. The
     /// waker is woken when it has to be polled again.
-    fn join(&'a self, command: C, within: Duration, waker: &Waker) -> Step<'a, T>;
+    fn join(&'a self, command: C, within: Duration, waker: &Waker) -> CommandStep<'a, T>;
 
     /// A later poll, of a command that has joined.
-    fn resume(&'a self, command: C, ticket: Ticket, waker: &Waker) -> Step<'a, T>;
+    fn resume(&'a self, command: C, ticket: Ticket, waker: &Waker) -> CommandStep<'a, T>;
 
     /// The caller goes. What is not on the wire will not be sent.
     fn leave(&self, command: C, ticket: Ticket);
 }
 
 /// What a poll found.
-pub(crate) enum Step<'a, T> {
+pub(crate) enum CommandStep<'a, T> {
     /// The command waits for its batch, or for the answer to that.
     Waits(Ticket),
     Ended(Result<T, CommandError>),
@@ -65,10 +65,10 @@ pub(crate) enum BatchedAnswer<'a, C: Copy, T> {
 pub(crate) struct Queued<'a, C: Copy, T> {
     link: &'a dyn Batching<'a, C, T>,
     command: C,
-    stage: Stage,
+    stage: CommandStage,
 }
 
-enum Stage {
+enum CommandStage {
     /// Not polled yet. From its first poll on it may take so long.
     New(Duration),
     Waits(Ticket),
@@ -81,7 +81,7 @@ impl<'a, C: Copy, T> BatchedAnswer<'a, C, T> {
         Self::Queued(Queued {
             link,
             command,
-            stage: Stage::New(within),
+            stage: CommandStage::New(within),
         })
     }
 }
@@ -95,18 +95,18 @@ impl<C: Copy + Unpin, T> Future for BatchedAnswer<'_, C, T> {
             Self::Queued(queued) => queued,
         };
         let (link, command) = (queued.link, queued.command);
-        let step = match std::mem::replace(&mut queued.stage, Stage::Done) {
-            Stage::New(within) => link.join(command, within, cx.waker()),
-            Stage::Waits(ticket) => link.resume(command, ticket, cx.waker()),
-            Stage::Done => return Poll::Pending, // polled after its end
+        let step = match std::mem::replace(&mut queued.stage, CommandStage::Done) {
+            CommandStage::New(within) => link.join(command, within, cx.waker()),
+            CommandStage::Waits(ticket) => link.resume(command, ticket, cx.waker()),
+            CommandStage::Done => return Poll::Pending, // polled after its end
         };
         match step {
-            Step::Waits(ticket) => {
-                queued.stage = Stage::Waits(ticket);
+            CommandStep::Waits(ticket) => {
+                queued.stage = CommandStage::Waits(ticket);
                 Poll::Pending
             }
-            Step::Ended(result) => Poll::Ready(result),
-            Step::GoesOn(mut answer) => {
+            CommandStep::Ended(result) => Poll::Ready(result),
+            CommandStep::GoesOn(mut answer) => {
                 let polled = answer.as_mut().poll(cx);
                 *self = Self::Boxed(answer);
                 polled
@@ -117,7 +117,8 @@ impl<C: Copy + Unpin, T> Future for BatchedAnswer<'_, C, T> {
 
 impl<C: Copy, T> Drop for Queued<'_, C, T> {
     fn drop(&mut self) {
-        if let Stage::Waits(ticket) = std::mem::replace(&mut self.stage, Stage::Done) {
+        if let CommandStage::Waits(ticket) = std::mem::replace(&mut self.stage, CommandStage::Done)
+        {
             self.link.leave(self.command, ticket);
         }
     }

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use self::batched::{BatchedAnswer, Release};
+use self::batched::{BatchedAnswer, ReleaseCommand};
 use self::clock::Clock;
 use self::command_error::CommandError;
 use self::offers::Offers;
@@ -285,7 +285,7 @@ pub(crate) trait Link: Debug + Send + Sync {
         claim: &'a Claim,
         keep: Keep,
         within: Duration,
-    ) -> BatchedAnswer<'a, Release<'a>, GivenBack>;
+    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack>;
 
     /// As `release`, for a claim that may also be queued, or whose acquire may still arrive.
     fn cancel<'a>(

@@ -11,7 +11,7 @@ use crate::values::token::Token;
 
 /// Where a lock goes when its holder gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GivenBack {
+pub(crate) enum ReturnedTo {
     /// The next waiter of this process has it; the caller must notify that waiter.
     HandedOn,
     /// The server; [`ReleaseBy`] says who sends the release.
@@ -27,11 +27,11 @@ impl<W, H: Clone> Client<'_, W, H> {
         now: Moment,
         fits: Option<impl Fn(&W, &Grant) -> bool>,
         ended: impl FnOnce(),
-    ) -> GivenBack {
+    ) -> ReturnedTo {
         if self.hand_on(token, now, fits, ended) {
-            GivenBack::HandedOn
+            ReturnedTo::HandedOn
         } else {
-            GivenBack::ToServer(self.tokens.release(token, now))
+            ReturnedTo::ToServer(self.tokens.release(token, now))
         }
     }
 

@@ -23,7 +23,7 @@ const RETRY_AT_MOST: Duration = Duration::from_millis(250);
 
 /// What a holder wants of its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Terms {
+pub(crate) struct LeaseTerms {
     pub(crate) ttl: Ttl,
     /// The watchdog's interval.
     pub(crate) renew: Option<Duration>,
@@ -53,7 +53,7 @@ struct Renewals {
     /// When to send the next renewal; [`Moment::NEVER`]: none is to come.
     next: Moment,
     /// A renewal was sent and not yet answered.
-    sent: Option<Sent>,
+    sent: Option<RenewalPurpose>,
     /// The grant is shorter than the ttl: the next renewal makes it whole, and does not count as a
     /// renewal.
     short: bool,
@@ -65,7 +65,7 @@ struct Renewals {
 
 /// What a renewal was sent for; the holder may extend the lease before the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Sent {
+enum RenewalPurpose {
     ToMakeWhole,
     ToLast,
 }
@@ -79,7 +79,7 @@ pub(crate) enum Due {
     End(LostCause),
 }
 
-impl Terms {
+impl LeaseTerms {
     /// How much of the ttl the holder may count on.
     pub(crate) fn validity(&self) -> Duration {
         self.margin.validity(self.ttl.get())
@@ -99,13 +99,18 @@ impl Lease {
     /// A lease for which the server gives `left`, counted from `since`: no later than the grant, or
     /// than the command that found it.
     #[cfg(test)]
-    pub(crate) fn granted(since: Moment, left: Duration, terms: &Terms) -> Self {
+    pub(crate) fn granted(since: Moment, left: Duration, terms: &LeaseTerms) -> Self {
         Self::handed_on(since, left, since, terms)
     }
 
     /// As `granted`, for a holder whose turn `began` later, after a hand-off from another holder of
     /// this process.
-    pub(crate) fn handed_on(since: Moment, left: Duration, began: Moment, terms: &Terms) -> Self {
+    pub(crate) fn handed_on(
+        since: Moment,
+        left: Duration,
+        began: Moment,
+        terms: &LeaseTerms,
+    ) -> Self {
         let counts = left.min(terms.ttl.get());
         let short = counts < terms.ttl.get();
         let mut lease = Self {
@@ -209,16 +214,16 @@ impl Lease {
         self.is_as_granted = false;
         let it = &mut self.renewals;
         it.sent = Some(if it.short {
-            Sent::ToMakeWhole
+            RenewalPurpose::ToMakeWhole
         } else {
-            Sent::ToLast
+            RenewalPurpose::ToLast
         });
     }
 
     /// The renewal that was sent at `sent` succeeded.
     pub(crate) fn renewed(&mut self, sent: Moment) {
         let it = &mut self.renewals;
-        if it.sent.take() == Some(Sent::ToLast) {
+        if it.sent.take() == Some(RenewalPurpose::ToLast) {
             it.rest = it.rest.map(|rest| rest.saturating_sub(1));
         }
         if it.rest == Some(0) {

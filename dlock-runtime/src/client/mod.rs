@@ -30,13 +30,13 @@ mod tests;
 
 use std::time::Duration;
 
-use self::lease::{Lease, Terms};
-use self::local_queue::{Attempt, Grant, LocalQueue, Outcome};
+use self::lease::{Lease, LeaseTerms};
+use self::local_queue::{Attempt, Grant, LocalQueue, MessageOutcome};
 use self::tokens::Tokens;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-pub(crate) use self::holding::GivenBack;
+pub(crate) use self::holding::ReturnedTo;
 pub(crate) use self::waiting::Checked;
 
 /// One key's queue, and the tokens of all keys.
@@ -133,7 +133,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         &mut self,
         attempt: Attempt,
         grant: &Grant,
-        terms: &Terms,
+        terms: &LeaseTerms,
         now: Moment,
         holder: impl FnOnce(Attempt, &Lease) -> H,
     ) -> Option<H> {
@@ -166,11 +166,13 @@ impl<W, H: Clone> Client<'_, W, H> {
         queue.is_some_and(|queue| queue.ended(token, not_before))
     }
 
-    fn settle(&mut self, outcome: Option<Outcome>, now: Moment) -> Settled {
+    fn settle(&mut self, outcome: Option<MessageOutcome>, now: Moment) -> Settled {
         match outcome {
-            Some(Outcome::Taken) => Settled::Taken,
-            Some(Outcome::Unwanted(attempt)) => Settled::Unowned(self.clean_up(&attempt, now)),
-            Some(Outcome::NotOurs) | None => Settled::NotOurs,
+            Some(MessageOutcome::Taken) => Settled::Taken,
+            Some(MessageOutcome::Unwanted(attempt)) => {
+                Settled::Unowned(self.clean_up(&attempt, now))
+            }
+            Some(MessageOutcome::NotOurs) | None => Settled::NotOurs,
         }
     }
 }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::queue_key::QueueKey;
-use crate::client::lease::Terms;
-use crate::observe::Asked;
+use crate::client::lease::LeaseTerms;
+use crate::observe::AskedLock;
 use crate::values::class::Site;
 use crate::values::key::Key;
 use crate::values::kind::Kind;
@@ -22,7 +22,7 @@ pub(crate) struct AcquireSpec {
     pub(crate) queue_key: QueueKey,
     /// Joins a lock that an enclosing scope holds.
     pub(crate) reentrant: bool,
-    pub(crate) terms: Terms,
+    pub(crate) terms: LeaseTerms,
     pub(crate) wait: Wait,
     pub(crate) release: Release,
     /// Who asks; others read its name in the holder's value.
@@ -30,8 +30,8 @@ pub(crate) struct AcquireSpec {
 }
 
 impl AcquireSpec {
-    pub(crate) fn asked(&self) -> Asked<'_> {
-        Asked {
+    pub(crate) fn asked(&self) -> AskedLock<'_> {
+        AskedLock {
             key: &self.key,
             kind: &self.kind,
             site: self.site,
@@ -39,7 +39,7 @@ impl AcquireSpec {
     }
 
     #[cfg(test)]
-    pub(crate) fn of_test(key: &str, terms: Terms) -> Arc<Self> {
+    pub(crate) fn of_test(key: &str, terms: LeaseTerms) -> Arc<Self> {
         Arc::new(Self {
             key: Key::from(key),
             kind: Kind::Exclusive,

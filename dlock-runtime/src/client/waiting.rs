@@ -3,8 +3,8 @@
 //! A token that no waiter is left for is cleaned up in the same step.
 
 use super::Client;
-use crate::client::lease::{Lease, Terms};
-use crate::client::local_queue::{Attempt, Check, Fifo, Grant, Next, WaiterId};
+use crate::client::lease::{Lease, LeaseTerms};
+use crate::client::local_queue::{Attempt, Check, Fifo, Grant, LeaderStep, WaiterId};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -28,7 +28,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         &mut self,
         waiter_id: WaiterId,
         now: Moment,
-        terms: &Terms,
+        terms: &LeaseTerms,
         holder: impl FnOnce(Attempt, &Lease) -> H,
     ) -> Checked<H> {
         let Some(queue) = &mut self.queue else {
@@ -69,13 +69,13 @@ impl<W, H: Clone> Client<'_, W, H> {
         (fifo, unwanted.map(|it| self.clean_up(&it, now)))
     }
 
-    /// What has to be sent now. The token of [`Next::GiveUp`] is being cleaned up.
-    pub(crate) fn next(&mut self, now: Moment) -> Next {
+    /// What has to be sent now. The token of [`LeaderStep::GiveUp`] is being cleaned up.
+    pub(crate) fn next(&mut self, now: Moment) -> LeaderStep {
         let Some(queue) = &mut self.queue else {
-            return Next::Rest;
+            return LeaderStep::Rest;
         };
         let next = queue.next(now);
-        if let Next::GiveUp(attempt) = &next {
+        if let LeaderStep::GiveUp(attempt) = &next {
             self.clean_up(attempt, now);
         }
         next

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::time::Sleep;
 
-use super::attempt::{self, Finding, InTheWay, OpenAttempt, Sent};
+use super::attempt::{self, BusyFinding, InTheWay, OpenAttempt, SentAcquire};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
 use super::local_queues::Taken;
@@ -199,7 +199,7 @@ async fn in_queue(
             .min(rest(deadline.slow()))
             .min(CHECK_AT_LEAST_EVERY)
     };
-    let mut timer = Timer(None);
+    let mut timer = WaiterTimer(None);
     // An attempt may connect, find that the connection is of no use, and connect again.
     let attempt = core.settings().one_step() * 2;
     let mut waiter = None; // joins at the first poll, whose waker the queue keeps
@@ -252,9 +252,9 @@ async fn in_queue(
 /// A waiter's timer, made when it is first needed. It belongs to the runtime that polls the waiter,
 /// which may move: a timer of a runtime that has ended panics, and one of a runtime that nobody
 /// drives never expires.
-struct Timer(Option<(runtime::Id, Pin<Box<Sleep>>)>);
+struct WaiterTimer(Option<(runtime::Id, Pin<Box<Sleep>>)>);
 
-impl Timer {
+impl WaiterTimer {
     /// Ready when `pause` has passed since the first poll after the last expiry. `began`: the
     /// runtime to use if this is polled outside any, or in one without timers.
     fn poll(&mut self, cx: &mut Context<'_>, began: &Handle, pause: Duration) -> Poll<()> {
@@ -376,31 +376,33 @@ async fn past_the_queue(
         let tried = try_once(core, spec, until).await;
         core.check_process()?; // a forked child may poll what its parent began
         let error = match tried {
-            Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant, begun) {
-                Some(guard) => return Ok((guard, grant)),
-                None => CommandError::Unclear(Reason::new(
-                    "the lease was over before its grant arrived",
-                )),
-            },
-            Ok(Tried::Busy(busy)) => {
+            Ok(TryOutcome::Granted(attempt, grant)) => {
+                match take(core, spec, attempt, grant, begun) {
+                    Some(guard) => return Ok((guard, grant)),
+                    None => CommandError::Unclear(Reason::new(
+                        "the lease was over before its grant arrived",
+                    )),
+                }
+            }
+            Ok(TryOutcome::Busy(busy)) => {
                 let taken = (&busy, begun, until);
                 let found = attempt::finding(core, spec, taken, &mut pause).await;
                 core.check_process()?;
                 match (found, attempt::in_the_way(&busy)) {
-                    (Finding::AskAgain, _) => continue,
-                    (Finding::Busy, Ok(InTheWay::Somebody { holder, left })) => {
+                    (BusyFinding::AskAgain, _) => continue,
+                    (BusyFinding::Busy, Ok(InTheWay::Somebody { holder, left })) => {
                         return Err(deadline.busy(core, spec, holder, left));
                     }
-                    (Finding::Busy, Ok(InTheWay::Endless(error)) | Err(error))
-                    | (Finding::Own(error), _) => error,
+                    (BusyFinding::Busy, Ok(InTheWay::Endless(error)) | Err(error))
+                    | (BusyFinding::Own(error), _) => error,
                 }
             }
             // Nothing was created, and the server's clock is known better now: try once more.
-            Ok(Tried::Late) if !was_late => {
+            Ok(TryOutcome::Late) if !was_late => {
                 was_late = true;
                 continue;
             }
-            Ok(Tried::Late) => attempt::clock_runs_ahead(),
+            Ok(TryOutcome::Late) => attempt::clock_runs_ahead(),
             Err(CommandError::Elsewhere(_)) if !was_elsewhere => {
                 was_elsewhere = true;
                 continue;
@@ -418,7 +420,7 @@ async fn past_the_queue(
 }
 
 /// How an attempt went that the server answered.
-enum Tried {
+enum TryOutcome {
     Granted(Attempt, Grant),
     Busy(Busy),
     /// The server's clock is ahead of our estimate, which the answer has corrected.
@@ -430,9 +432,9 @@ async fn try_once(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     until: Moment,
-) -> Result<Tried, CommandError> {
+) -> Result<TryOutcome, CommandError> {
     let (link, when @ (_, within)) = attempt::link_until(core, spec, until).await?;
-    let sent = Sent::prepare(core, spec, &link, false, when);
+    let sent = SentAcquire::prepare(core, spec, &link, false, when);
     core.local_queues().sending(None, sent.attempt(), sent.at);
     let open = OpenAttempt::new(core, &sent, &link, None);
     let grant = match link.acquire(&sent.command, within).await {
@@ -442,15 +444,15 @@ async fn try_once(
         Ok(Acquired::Yours { time, epoch, left }) => Grant::in_turn(sent.at, left, epoch, time),
         Ok(Acquired::Busy(busy) | Acquired::Queued(busy)) => {
             open.created_nothing();
-            return Ok(Tried::Busy(busy));
+            return Ok(TryOutcome::Busy(busy));
         }
         Ok(Acquired::NoQuorum(answer)) => {
             open.refused(answer.is_open);
-            return Ok(Tried::Busy(answer.busy));
+            return Ok(TryOutcome::Busy(answer.busy));
         }
         Ok(Acquired::Late { .. }) => {
             open.created_nothing();
-            return Ok(Tried::Late);
+            return Ok(TryOutcome::Late);
         }
         Ok(Acquired::WrongKind { there, is_open, .. }) => {
             open.refused(is_open);
@@ -463,5 +465,5 @@ async fn try_once(
         }
     };
     open.answered();
-    Ok(Tried::Granted(sent.attempt(), grant))
+    Ok(TryOutcome::Granted(sent.attempt(), grant))
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use dlock_grammar::kind::KindError;
 
 use super::acquire::{self, Deadline};
-use super::attempt::{self, InTheWay, OpenAttempt, Sent};
+use super::attempt::{self, InTheWay, OpenAttempt, SentAcquire};
 use super::core::Core;
 use super::guard::LockGuard;
 use super::lock_order;
@@ -31,7 +31,7 @@ use crate::values::moment::Moment;
 /// A lock that is held already. Its grant is `None` if the calling body held the lock before and
 /// joined it.
 type One = (LockGuard, Option<Grant>);
-type Held = Vec<One>;
+type HeldParts = Vec<One>;
 
 /// `specs`: sorted by key, each key once, `first` before all.
 pub(crate) async fn acquire(
@@ -75,7 +75,7 @@ pub(crate) async fn acquire(
 
 /// How the attempt to take all in one command went.
 enum AtOnce {
-    Taken(Held),
+    Taken(HeldParts),
     /// None was taken: the lock at this index is not free.
     NotFree(usize, Busy),
     /// A kind or the server does not support it, or the command was late: nothing was taken.
@@ -99,8 +99,8 @@ async fn at_once(
         return Ok(AtOnce::NotAsked);
     }
     let (link, when @ (_, within)) = attempt::link_until(core, first, until).await?;
-    let prepare = |spec: &Arc<AcquireSpec>| Sent::prepare(core, spec, &link, false, when);
-    let sent: Vec<Sent> = specs.iter().map(prepare).collect();
+    let prepare = |spec: &Arc<AcquireSpec>| SentAcquire::prepare(core, spec, &link, false, when);
+    let sent: Vec<SentAcquire> = specs.iter().map(prepare).collect();
     for sent in &sent {
         core.local_queues().sending(None, sent.attempt(), sent.at);
     }
@@ -130,7 +130,7 @@ async fn at_once(
             // Take every one before looking at failures: a guard that is dropped gives its lock
             // back.
             let taken: Vec<Option<One>> = taken.collect();
-            let taken: Option<Held> = taken.into_iter().collect();
+            let taken: Option<HeldParts> = taken.into_iter().collect();
             taken.map(AtOnce::Taken).ok_or_else(|| {
                 CommandError::Unclear(Reason::new("the lock was over before its grant arrived"))
             })
@@ -196,8 +196,8 @@ async fn one_by_one(
     specs: &[Arc<AcquireSpec>],
     deadline: &Deadline,
     mut took: Duration,
-) -> Result<Result<Held, CommandError>, LockError> {
-    let (mut held, mut keep_at) = (Held::new(), Moment::NEVER);
+) -> Result<Result<HeldParts, CommandError>, LockError> {
+    let (mut held, mut keep_at) = (HeldParts::new(), Moment::NEVER);
     while let Some((spec, others)) = specs.get(held.len()..).and_then(<[_]>::split_first) {
         let now = core.now();
         if held.is_empty() {
@@ -282,7 +282,7 @@ async fn begin(
     specs: &[Arc<AcquireSpec>],
     deadline: &Deadline,
     begun: Moment,
-    held: Held,
+    held: HeldParts,
 ) -> Result<LockGuard, CommandError> {
     let is_short = |(spec, (_, grant)): (&Arc<AcquireSpec>, &One)| {
         grant.is_some_and(|grant| acquire::is_short(spec, &grant))

@@ -24,7 +24,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// An acquire that is about to be sent.
-pub(super) struct Sent {
+pub(super) struct SentAcquire {
     pub(super) token: Token,
     pub(super) command: Acquire,
     pub(super) at: Moment,
@@ -32,7 +32,7 @@ pub(super) struct Sent {
     give_up: Moment,
 }
 
-impl Sent {
+impl SentAcquire {
     /// Prepares an acquire that is sent at once. `queues`: it waits in the server's queue if the
     /// lock is not free.
     pub(super) fn prepare(
@@ -97,7 +97,7 @@ pub(super) async fn link_until(
 /// token.
 pub(super) struct OpenAttempt<'a> {
     core: &'a Arc<Core>,
-    sent: &'a Sent,
+    sent: &'a SentAcquire,
     link: &'a Arc<dyn Link>,
     /// The local queue that it was sent for.
     queue_key: Option<&'a QueueKey>,
@@ -107,7 +107,7 @@ pub(super) struct OpenAttempt<'a> {
 impl<'a> OpenAttempt<'a> {
     pub(super) fn new(
         core: &'a Arc<Core>,
-        sent: &'a Sent,
+        sent: &'a SentAcquire,
         link: &'a Arc<dyn Link>,
         queue_key: Option<&'a QueueKey>,
     ) -> Self {
@@ -218,7 +218,7 @@ pub(super) fn is_held(core: &Core, busy: &Busy) -> bool {
 }
 
 /// How a call that found the lock taken goes on.
-pub(super) enum Finding {
+pub(super) enum BusyFinding {
     /// Another has it.
     Busy,
     /// What was in the way is gone by now.
@@ -234,17 +234,17 @@ pub(super) async fn finding(
     spec: &AcquireSpec,
     (busy, begun, until): (&Busy, Moment, Moment),
     pause: &mut Duration,
-) -> Finding {
+) -> BusyFinding {
     let Some(token) = core.token_in(&busy.value) else {
-        return Finding::Busy;
+        return BusyFinding::Busy;
     };
     loop {
         let now = core.now();
         let standing = core.local_queues().standing(token, now);
         match standing {
-            Standing::Holds => return Finding::Busy,
+            Standing::Holds => return BusyFinding::Busy,
             _ if now >= until => {
-                return Finding::Own(own_end(core, spec, begun).unwrap_or_else(still_there));
+                return BusyFinding::Own(own_end(core, spec, begun).unwrap_or_else(still_there));
             }
             Standing::Open | Standing::Over => {}
         }
@@ -255,7 +255,7 @@ pub(super) async fn finding(
         }
         *pause = (*pause * 2).clamp(Duration::from_millis(1), Duration::from_millis(25));
         if standing == Standing::Over {
-            return Finding::AskAgain;
+            return BusyFinding::AskAgain;
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::backend::clock::Clock;
 use crate::client::lease::Lease;
 use crate::client::local_queue::Attempt;
 use crate::client::spec::AcquireSpec;
-use crate::observe::{self, Asked, ObservedHold};
+use crate::observe::{self, AskedLock, ObservedHold};
 use crate::policy::commands::{Claim, GivenBack};
 use crate::strangers::{beside_others, spared};
 use crate::values::error::LostCause;
@@ -169,7 +169,7 @@ impl LeaseCell {
     }
 
     /// The hold, with what was asked for, once it has begun.
-    fn hold(&self) -> Option<(&ObservedHold, Asked<'_>)> {
+    fn hold(&self) -> Option<(&ObservedHold, AskedLock<'_>)> {
         Some((self.observed.get()?, self.spec.asked()))
     }
 

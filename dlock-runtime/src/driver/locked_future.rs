@@ -33,8 +33,8 @@ pin_project! {
     #[must_use = "futures do nothing unless polled"]
     pub struct LockedFuture<F: Future> {
         #[pin]
-        slot: Slot<F>,
-        stage: Stage,
+        slot: BodySlot<F>,
+        stage: BodyStage,
         on_lost: OnLost,
         // Tells the error in a value that a loss hides.
         failure: fn(&F::Output) -> Option<Reason>,
@@ -44,16 +44,16 @@ pin_project! {
 pin_project! {
     /// The body, or the value that it returned, in the same memory.
     #[project = SlotProj]
-    enum Slot<F: Future> {
+    enum BodySlot<F: Future> {
         Body { #[pin] body: F },
         Value { value: Option<F::Output> },
     }
 }
 
-enum Stage {
+enum BodyStage {
     Acquire(Boxed<Result<LockGuard, LockError>>),
     Run {
-        owner: Owner,
+        owner: LockOwner,
         /// The body has not been polled, and its leases were checked in this very poll: acquiring
         /// ends with that check.
         is_fresh: bool,
@@ -69,10 +69,10 @@ enum Stage {
 
 // What does not depend on the body is in functions that are not generic: they are compiled once,
 // the rest with each annotated function.
-impl Stage {
+impl BodyStage {
     fn run(guard: LockGuard) -> Self {
-        Stage::Run {
-            owner: Owner(LockFrame::new(guard)),
+        BodyStage::Run {
+            owner: LockOwner(LockFrame::new(guard)),
             is_fresh: true,
             lost: None,
         }
@@ -80,10 +80,10 @@ impl Stage {
 
     /// The body has ended. `checked`: when its lease was checked, if that was in this poll.
     fn release(self, checked: Option<Moment>) -> Self {
-        let Stage::Run { owner, .. } = self else {
+        let BodyStage::Run { owner, .. } = self else {
             return self; // only a running body ends
         };
-        Stage::Release {
+        BodyStage::Release {
             in_background: owner.guard().is_released_in_background(),
             release: boxed(|| give_back(owner, checked)),
         }
@@ -93,15 +93,15 @@ impl Stage {
 /// Owns the lock: when it is dropped it gives the lock back, even if others still refer to the
 /// guard. A future that was started in the body and lives on outside it keeps its scope, and with
 /// it a reference.
-struct Owner(Arc<LockFrame>);
+struct LockOwner(Arc<LockFrame>);
 
-impl Owner {
+impl LockOwner {
     fn guard(&self) -> &LockGuard {
         &self.0.guard
     }
 }
 
-impl Drop for Owner {
+impl Drop for LockOwner {
     fn drop(&mut self) {
         self.guard().abandon();
     }
@@ -125,8 +125,8 @@ impl<F: Future> LockedFuture<F> {
         on_lost: OnLost,
     ) -> Self {
         Self {
-            slot: Slot::Body { body },
-            stage: Stage::Acquire(acquire),
+            slot: BodySlot::Body { body },
+            stage: BodyStage::Acquire(acquire),
             on_lost,
             failure: |_| None,
         }
@@ -147,14 +147,14 @@ impl<F: Future> Future for LockedFuture<F> {
         let mut this = self.project();
         loop {
             match this.stage {
-                Stage::Acquire(acquire) => match ready!(acquire.as_mut().poll(cx)) {
-                    Ok(guard) => *this.stage = Stage::run(guard),
+                BodyStage::Acquire(acquire) => match ready!(acquire.as_mut().poll(cx)) {
+                    Ok(guard) => *this.stage = BodyStage::run(guard),
                     Err(error) => {
-                        *this.stage = Stage::Done;
+                        *this.stage = BodyStage::Done;
                         return Poll::Ready(Err(error));
                     }
                 },
-                Stage::Run {
+                BodyStage::Run {
                     owner,
                     is_fresh,
                     lost,
@@ -164,7 +164,7 @@ impl<F: Future> Future for LockedFuture<F> {
                     let step = run(this.slot.as_mut(), frame, is_fresh, lost, *this.on_lost, cx);
                     let ended = ready!(step).and_then(|value| {
                         // The body is dropped before its lock is released.
-                        this.slot.set(Slot::Value { value: Some(value) });
+                        this.slot.set(BodySlot::Value { value: Some(value) });
                         match *this.on_lost {
                             OnLost::Cancel => check(&frame.guard, true).map(Some),
                             OnLost::Finish => Ok(None),
@@ -172,17 +172,17 @@ impl<F: Future> Future for LockedFuture<F> {
                     });
                     match ended {
                         Ok(checked) => {
-                            let run = std::mem::replace(this.stage, Stage::Done);
+                            let run = std::mem::replace(this.stage, BodyStage::Done);
                             *this.stage = run.release(checked);
                         }
                         Err(error) => {
                             let error = hide(this.slot.as_mut(), *this.failure, error);
-                            *this.stage = Stage::Done; // drops the owner: the watchdog cleans up
+                            *this.stage = BodyStage::Done; // drops the owner: the watchdog cleans up
                             return Poll::Ready(Err(error));
                         }
                     }
                 }
-                Stage::Release {
+                BodyStage::Release {
                     release,
                     in_background,
                 } => {
@@ -192,7 +192,7 @@ impl<F: Future> Future for LockedFuture<F> {
                     if released.is_pending() && !(*in_background && goes_on(release)) {
                         return Poll::Pending;
                     }
-                    *this.stage = Stage::Done;
+                    *this.stage = BodyStage::Done;
                     if let Poll::Ready(Err(error)) = released {
                         let error = hide(this.slot.as_mut(), *this.failure, error);
                         return Poll::Ready(Err(error));
@@ -203,7 +203,7 @@ impl<F: Future> Future for LockedFuture<F> {
                         return Poll::Ready(Ok(value));
                     }
                 }
-                Stage::Done => return Poll::Pending, // polled after its end
+                BodyStage::Done => return Poll::Pending, // polled after its end
             }
         }
     }
@@ -211,7 +211,7 @@ impl<F: Future> Future for LockedFuture<F> {
 
 /// Polls the body once, if its lease allows that, and makes the end of the lease wake the task.
 fn run<F: Future>(
-    slot: Pin<&mut Slot<F>>,
+    slot: Pin<&mut BodySlot<F>>,
     frame: &Arc<LockFrame>,
     is_fresh: bool,
     lost: &mut Option<Lost>,
@@ -250,7 +250,7 @@ fn check(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
 
 /// Drops body or value for this error, which tells the one in the value.
 fn hide<F: Future>(
-    mut slot: Pin<&mut Slot<F>>,
+    mut slot: Pin<&mut BodySlot<F>>,
     failure: fn(&F::Output) -> Option<Reason>,
     error: LockError,
 ) -> LockError {
@@ -258,7 +258,7 @@ fn hide<F: Future>(
         SlotProj::Value { value } => value.as_ref().and_then(failure),
         SlotProj::Body { .. } => None,
     };
-    slot.set(Slot::Value { value: None });
+    slot.set(BodySlot::Value { value: None });
     let Some(hidden) = hidden else { return error };
     if let Some(key) = error.key() {
         observe::error_dropped(key.parts(), &hidden);
@@ -286,7 +286,7 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
 
 /// A release that fails is logged, and goes on in the background; it replaces the body's value only
 /// if it is strict.
-async fn give_back(owner: Owner, checked: Option<Moment>) -> Result<(), LockError> {
+async fn give_back(owner: LockOwner, checked: Option<Moment>) -> Result<(), LockError> {
     let given_back = owner.guard().give_back(checked).await;
     if owner.guard().is_strict() {
         given_back?;

@@ -79,7 +79,7 @@ impl Frame {
     }
 }
 
-/// The pool of the innermost [`LockPool::scope`].
+/// The pool of the innermost [`LockPool::scope`](crate::LockPool::scope).
 pub(crate) fn innermost_pool() -> Option<Arc<Core>> {
     current_frame()?.innermost_pool()
 }

@@ -14,21 +14,21 @@ use super::lease_cell::LeaseCell;
 use super::local_queues::queue_table::QueueTable;
 use crate::backend::clock::Clock;
 use crate::client::tokens::{self, Action};
-use crate::observe::{self, Counts};
+use crate::observe::{self, PoolCounts};
 use crate::sync::{Mutex, MutexGuard};
 use crate::values::key::KeyParts;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
 use crate::values::token::Token;
 
-pub(super) type Tokens = tokens::Tokens<Arc<LeaseCell>>;
+pub(super) type PoolTokens = tokens::Tokens<Arc<LeaseCell>>;
 
 /// What all tasks of a pool share, and how its watchdog is woken.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedClient {
     /// In a forked child, nothing may wait for the mutex.
     pub(super) home: Home,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<ClientState>,
     pub(super) clock: Clock,
     pub(super) command_timeout: Duration,
     /// How long the names' namespace is.
@@ -43,9 +43,9 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct ClientState {
     pub(super) queues: QueueTable,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: PoolTokens,
     /// When the watchdog will look next; only the watchdog's thread sets it.
     pub(super) planned: Option<Moment>,
     /// When the next stray grant may be cleaned up.
@@ -56,10 +56,10 @@ pub(super) struct State {
     pub(super) closing: bool,
 }
 
-impl State {
-    pub(super) fn counts(&self) -> Counts {
+impl ClientState {
+    pub(super) fn counts(&self) -> PoolCounts {
         let census = self.tokens.census();
-        Counts {
+        PoolCounts {
             held: census.held,
             waiting: self.queues.waiters().count(),
             cleaning_up: census.cleaning_up,
@@ -75,27 +75,27 @@ impl State {
 }
 
 /// What the watchdog has to do about a lease that has begun.
-pub(super) struct Begun {
+pub(super) struct BegunLease {
     lost: Option<Action<Arc<LeaseCell>>>,
     is_in_time: bool,
 }
 
-impl Shared {
+impl SharedClient {
     /// A lease has begun. If the watchdog's thread has ended, nothing renews it, so it is lost at
     /// once. Call this under the mutex, and [`begun`](Self::begun) after unlocking.
-    pub(super) fn begins(&self, state: &mut State, token: Token) -> Begun {
+    pub(super) fn begins(&self, state: &mut ClientState, token: Token) -> BegunLease {
         let lost = self.dead.load(Ordering::Acquire).then(|| {
             let now = self.clock.now();
             state.tokens.unguarded(token, now)
         });
-        Begun {
+        BegunLease {
             lost: lost.flatten(),
             is_in_time: state.is_in_time(),
         }
     }
 
     /// Carries out what `begins` found. Call it with the mutex unlocked.
-    pub(super) fn begun(&self, begun: Begun) {
+    pub(super) fn begun(&self, begun: BegunLease) {
         if begun.lost.is_some() {
             self.announce(begun.lost);
         }
@@ -109,11 +109,11 @@ impl Shared {
         clock: Clock,
         command_timeout: Duration,
         namespace: usize,
-        tokens: Tokens,
+        tokens: PoolTokens,
     ) -> Self {
-        let state = State {
+        let state = ClientState {
             tokens,
-            ..State::default()
+            ..ClientState::default()
         };
         Self {
             home: Home::here(),
@@ -129,12 +129,12 @@ impl Shared {
 
     /// For a server that is a quorum of nodes.
     pub(super) fn of_quorum(clock: Clock, command_timeout: Duration, namespace: usize) -> Self {
-        let shared = Self::new(clock, command_timeout, namespace, Tokens::of_quorum());
+        let shared = Self::new(clock, command_timeout, namespace, PoolTokens::of_quorum());
         shared.lock().queues = QueueTable::of_quorum();
         shared
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,7 +142,7 @@ impl Shared {
         KeyParts::new(name, self.namespace)
     }
 
-    pub(super) fn update<T>(&self, change: impl FnOnce(&mut Tokens) -> T) -> T {
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut PoolTokens) -> T) -> T {
         let mut state = self.lock();
         let changed = change(&mut state.tokens);
         let is_draining = state.is_draining;

@@ -10,7 +10,7 @@ use super::attempt::{InTheWay, in_the_way};
 use super::guard::LockGuard;
 use super::lease_cell::LeaseCell;
 use crate::backend::clock::Clock;
-use crate::client::lease::{Lease, Terms};
+use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::local_queue::Attempt;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Census;
@@ -68,7 +68,7 @@ fn cell() -> Arc<LeaseCell> {
 
 fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
     let (clock, ttl) = (Clock::pausable(), Ttl::new(ms(100)).unwrap());
-    let terms = Terms {
+    let terms = LeaseTerms {
         ttl,
         renew: None,
         bounds,

@@ -14,7 +14,7 @@ use crate::observe::{self, ObservedCall};
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
-pub(super) struct Call<'a> {
+pub(super) struct CallOfRequest<'a> {
     core: &'a Arc<Core>,
     /// Of several keys, the first.
     spec: &'a Arc<AcquireSpec>,
@@ -24,7 +24,7 @@ pub(super) struct Call<'a> {
     is_open: bool,
 }
 
-impl<'a> Call<'a> {
+impl<'a> CallOfRequest<'a> {
     pub(super) fn begins(core: &'a Arc<Core>, spec: &'a Arc<AcquireSpec>, keys: usize) -> Self {
         let class = core.observers().class_of(spec.asked());
         let observed = ObservedCall::begins(spec.asked(), keys, class);
@@ -93,7 +93,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for CallOfRequest<'_> {
     fn drop(&mut self) {
         if self.is_open && !self.core.is_inherited() {
             let waited = self.begun.until(self.core.now());

@@ -9,7 +9,7 @@ use tracing::Span;
 use tracing::span::{Entered, Id};
 
 use super::classes::ObservedClass;
-use super::{Asked, may_debug};
+use super::{AskedLock, may_debug};
 use crate::strangers::{Spared, spared};
 use crate::values::error::LockError;
 use crate::values::key::KeyParts;
@@ -25,7 +25,11 @@ pub(crate) struct ObservedCall {
 
 impl ObservedCall {
     /// Of `keys` keys, this is the first. Called in the caller's span.
-    pub(crate) fn begins(asked: Asked<'_>, keys: usize, class: Option<Arc<ObservedClass>>) -> Self {
+    pub(crate) fn begins(
+        asked: AskedLock<'_>,
+        keys: usize,
+        class: Option<Arc<ObservedClass>>,
+    ) -> Self {
         let span = may_debug().then(|| spared(|| span(asked, keys))).flatten();
         let span = span.filter(|it| !it.is_disabled());
         Self {
@@ -93,7 +97,7 @@ impl ObservedCall {
     }
 }
 
-fn span(asked: Asked<'_>, keys: usize) -> Span {
+fn span(asked: AskedLock<'_>, keys: usize) -> Span {
     tracing::debug_span!(
         "dlock.acquire",
         class = asked.class().label(),

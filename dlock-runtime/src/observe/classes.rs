@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use super::Asked;
+use super::AskedLock;
 #[cfg(feature = "metrics")]
 use super::metrics::Meters;
 use crate::strangers::spared;
@@ -16,18 +16,20 @@ use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::hashed::HashedMap;
 use crate::values::key::KeyParts;
-use crate::values::listener::{AcquireOutcome, HoldOutcome, Listener, LockInfo, LockListener};
+use crate::values::listener::{
+    AcquireOutcome, ConfiguredListener, HoldOutcome, LockInfo, LockListener,
+};
 
 /// The observers of one pool.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
-    listener: Option<Listener>,
+    listener: Option<ConfiguredListener>,
     /// By the address of the site, of which there is mostly one with one class.
     classes: RwLock<HashedMap<u64, Vec<Arc<ObservedClass>>>>,
 }
 
 impl Observers {
-    pub(crate) fn new(listener: Option<Listener>) -> Self {
+    pub(crate) fn new(listener: Option<ConfiguredListener>) -> Self {
         Self {
             listener,
             classes: RwLock::default(),
@@ -40,8 +42,8 @@ impl Observers {
     }
 
     /// What observers know about a lock that is asked for; `None` if there are none.
-    pub(crate) fn class_of(&self, asked: Asked<'_>) -> Option<Arc<ObservedClass>> {
-        let Asked { kind, site, .. } = asked;
+    pub(crate) fn class_of(&self, asked: AskedLock<'_>) -> Option<Arc<ObservedClass>> {
+        let AskedLock { kind, site, .. } = asked;
         self.listen()
             .then(|| self.find(asked.class(), site, kind.label()))
     }
@@ -85,13 +87,18 @@ pub(crate) struct ObservedClass {
     kind: &'static str,
     label: String,
     function: Cow<'static, str>,
-    listener: Option<Listener>,
+    listener: Option<ConfiguredListener>,
     #[cfg(feature = "metrics")]
     meters: Meters,
 }
 
 impl ObservedClass {
-    fn new(class: Class, site: Site, kind: &'static str, listener: Option<Listener>) -> Self {
+    fn new(
+        class: Class,
+        site: Site,
+        kind: &'static str,
+        listener: Option<ConfiguredListener>,
+    ) -> Self {
         let (label, function) = (class.label(), site.name());
         Self {
             #[cfg(feature = "metrics")]
@@ -145,7 +152,7 @@ impl ObservedClass {
 
     /// A listener's panic must end neither the caller's task nor the watchdog.
     fn tell(&self, key: KeyParts<'_>, tell: impl FnOnce(&dyn LockListener, &LockInfo<'_>)) {
-        let Some(Listener(listener)) = &self.listener else {
+        let Some(ConfiguredListener(listener)) = &self.listener else {
             return;
         };
         let lock = LockInfo {

@@ -10,7 +10,7 @@ use crate::values::process::PerProcess;
 
 /// The state of one pool, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct PoolCounts {
     pub(crate) held: usize,
     /// Calls of this process.
     pub(crate) waiting: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Counts {
     pub(crate) in_flight: usize,
 }
 
-impl Counts {
+impl PoolCounts {
     /// In the order of [`super::metrics`]' gauges.
     fn numbers(self) -> [i64; 4] {
         let numbers = [self.held, self.waiting, self.cleaning_up, self.in_flight];
@@ -32,10 +32,10 @@ static SUMS: PerProcess<[AtomicI64; 4]> = PerProcess::new([const { AtomicI64::ne
 
 /// What a pool has added to the sums.
 #[derive(Debug, Default)]
-pub(crate) struct Gauges(Counts);
+pub(crate) struct Gauges(PoolCounts);
 
 impl Gauges {
-    pub(crate) fn set(&mut self, counts: Counts) {
+    pub(crate) fn set(&mut self, counts: PoolCounts) {
         let before = std::mem::replace(&mut self.0, counts).numbers();
         let mut sums = counts.numbers();
         for ((sum, before), of_all) in sums.iter_mut().zip(before).zip(SUMS.ours()) {
@@ -49,6 +49,6 @@ impl Gauges {
 
 impl Drop for Gauges {
     fn drop(&mut self) {
-        self.set(Counts::default());
+        self.set(PoolCounts::default());
     }
 }

@@ -12,7 +12,7 @@ use tracing::Span;
 use tracing::span::{EnteredSpan, Id};
 
 use super::classes::ObservedClass;
-use super::{Asked, is_logging, lost_inside, may_debug};
+use super::{AskedLock, is_logging, lost_inside, may_debug};
 use crate::strangers::{Spared, spared};
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
@@ -37,7 +37,7 @@ struct HoldSpan {
 
 impl HoldSpan {
     /// `None`: it has no span of its own, and the caller none either.
-    fn new(asked: Asked<'_>, fence: Fence) -> Option<Self> {
+    fn new(asked: AskedLock<'_>, fence: Fence) -> Option<Self> {
         let own = may_debug().then(|| spared(|| span(asked, fence))).flatten();
         let own = own.filter(|it| !it.is_disabled());
         let parent = match &own {
@@ -57,7 +57,7 @@ impl HoldSpan {
 impl ObservedHold {
     /// Called in the caller's span.
     pub(crate) fn begins(
-        asked: Asked<'_>,
+        asked: AskedLock<'_>,
         class: Option<Arc<ObservedClass>>,
         fence: Fence,
     ) -> Self {
@@ -84,7 +84,7 @@ impl ObservedHold {
     }
 
     /// Logs the loss inside the hold or the caller's span, whichever thread has noticed it.
-    pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause, is_renewed: bool) {
+    pub(crate) fn lost(&self, asked: AskedLock<'_>, cause: LostCause, is_renewed: bool) {
         let key = asked.key.parts();
         let name = asked.site.name();
         lost_inside(self.parent(), (key, Some(&*name)), (cause, is_renewed));
@@ -100,7 +100,7 @@ impl ObservedHold {
         }
     }
 
-    pub(crate) fn renewed(&self, asked: Asked<'_>, left: Duration, lease: Duration) {
+    pub(crate) fn renewed(&self, asked: AskedLock<'_>, left: Duration, lease: Duration) {
         let key = asked.key.parts();
         debug!(
             parent: self.parent(),
@@ -117,7 +117,7 @@ impl ObservedHold {
     /// The holder is done, after this time. `long`: a hold of that length is a warning.
     pub(crate) fn ended(
         &self,
-        asked: Asked<'_>,
+        asked: AskedLock<'_>,
         held: Duration,
         is_lost: bool,
         long: Option<Duration>,
@@ -159,7 +159,7 @@ impl ObservedHold {
     }
 }
 
-fn span(asked: Asked<'_>, fence: Fence) -> Span {
+fn span(asked: AskedLock<'_>, fence: Fence) -> Span {
     tracing::debug_span!(
         "dlock.hold",
         class = asked.class().label(),

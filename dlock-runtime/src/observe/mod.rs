@@ -46,18 +46,18 @@ use crate::values::shown::{TEXT_AT_MOST, shown};
 
 pub(crate) use self::call::ObservedCall;
 pub(crate) use self::classes::{ObservedClass, Observers};
-pub(crate) use self::gauges::{Counts, Gauges};
+pub(crate) use self::gauges::{Gauges, PoolCounts};
 pub(crate) use self::hold::ObservedHold;
 
 /// Which lock is asked for, and where in the program.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct AskedLock<'a> {
     pub(crate) key: &'a Key,
     pub(crate) kind: &'a Kind,
     pub(crate) site: Site,
 }
 
-impl Asked<'_> {
+impl AskedLock<'_> {
     pub(crate) fn class(&self) -> Class {
         Class::of(self.key, self.site)
     }

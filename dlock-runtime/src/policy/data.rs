@@ -8,19 +8,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::writes::{What, Writes, number};
-use crate::values::batch::change::{Change, Type, whole_millis};
+use crate::values::batch::change::{KeyChange, Type, whole_millis};
 use crate::values::memory_value::MemoryValue;
 
 /// All data keys of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    keys: BTreeMap<String, Entry>,
+    keys: BTreeMap<String, DataEntry>,
     /// At this number of keys, the lapsed ones are dropped.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct DataEntry {
     stored: MemoryValue,
     /// Server time, µs.
     expires: Option<u64>,
@@ -57,18 +57,18 @@ impl Data {
         self.keys.get(key).map(|entry| &entry.stored)
     }
 
-    fn apply(&mut self, key: &str, change: &Change, time: u64) {
+    fn apply(&mut self, key: &str, change: &KeyChange, time: u64) {
         let until = change.ttl().map(|ttl| time + whole_millis(ttl) * 1000);
         match change {
-            Change::Set { value, .. } => {
-                let entry = Entry {
+            KeyChange::Set { value, .. } => {
+                let entry = DataEntry {
                     stored: MemoryValue::Bytes(value.clone()),
                     expires: until,
                 };
                 self.keys.insert(key.to_owned(), entry);
             }
-            Change::Del => drop(self.keys.remove(key)),
-            Change::Expire(_) => {
+            KeyChange::Del => drop(self.keys.remove(key)),
+            KeyChange::Expire(_) => {
                 if let Some(entry) = self.keys.get_mut(key) {
                     entry.expires = until;
                 }
@@ -78,11 +78,11 @@ impl Data {
     }
 
     /// A change inside the value at a key; an empty value is removed.
-    fn alter(&mut self, key: &str, change: &Change) {
+    fn alter(&mut self, key: &str, change: &KeyChange) {
         let Some(stored) = change.wants().map(empty) else {
             return;
         };
-        let entry = self.keys.entry(key.to_owned()).or_insert(Entry {
+        let entry = self.keys.entry(key.to_owned()).or_insert(DataEntry {
             stored,
             expires: None,
         });
@@ -93,7 +93,7 @@ impl Data {
     }
 
     fn drop_lapsed(&mut self, key: &str, time: u64) {
-        let lapsed = |entry: &Entry| entry.expires.is_some_and(|at| at <= time);
+        let lapsed = |entry: &DataEntry| entry.expires.is_some_and(|at| at <= time);
         if self.keys.get(key).is_some_and(lapsed) {
             self.keys.remove(key);
         }
@@ -153,25 +153,27 @@ fn fits(stored: &MemoryValue, what: &What<'_>) -> bool {
     }
 }
 
-fn alter(stored: &mut MemoryValue, change: &Change) {
+fn alter(stored: &mut MemoryValue, change: &KeyChange) {
     match (stored, change) {
-        (MemoryValue::Bytes(value), Change::IncrBy(by)) => *value = sum(value, *by),
-        (MemoryValue::Hash(fields), Change::HSet { field, value }) => {
+        (MemoryValue::Bytes(value), KeyChange::IncrBy(by)) => *value = sum(value, *by),
+        (MemoryValue::Hash(fields), KeyChange::HSet { field, value }) => {
             fields.insert(field.clone(), value.clone());
         }
-        (MemoryValue::Hash(fields), Change::HDel(field)) => drop(fields.remove(field)),
-        (MemoryValue::Hash(fields), Change::HIncrBy { field, by }) => {
+        (MemoryValue::Hash(fields), KeyChange::HDel(field)) => drop(fields.remove(field)),
+        (MemoryValue::Hash(fields), KeyChange::HIncrBy { field, by }) => {
             let value = fields.entry(field.clone()).or_default();
             *value = sum(value, *by);
         }
-        (MemoryValue::Set(members), Change::SAdd(member)) => drop(members.insert(member.clone())),
-        (MemoryValue::Set(members), Change::SRem(member)) => drop(members.remove(member)),
-        (MemoryValue::SortedSet(members), Change::ZAdd { member, score }) => {
+        (MemoryValue::Set(members), KeyChange::SAdd(member)) => {
+            members.insert(member.clone());
+        }
+        (MemoryValue::Set(members), KeyChange::SRem(member)) => drop(members.remove(member)),
+        (MemoryValue::SortedSet(members), KeyChange::ZAdd { member, score }) => {
             members.insert(member.clone(), *score);
         }
-        (MemoryValue::SortedSet(members), Change::ZRem(member)) => drop(members.remove(member)),
-        (MemoryValue::List(items), Change::LPush(value)) => items.insert(0, value.clone()),
-        (MemoryValue::List(items), Change::RPush(value)) => items.push(value.clone()),
+        (MemoryValue::SortedSet(members), KeyChange::ZRem(member)) => drop(members.remove(member)),
+        (MemoryValue::List(items), KeyChange::LPush(value)) => items.insert(0, value.clone()),
+        (MemoryValue::List(items), KeyChange::RPush(value)) => items.push(value.clone()),
         _ => {} // of another type: a need would not have held
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Nesting {
 
 /// As [`Nesting`], without the keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct NestingSites {
     held: LockSite,
     wanted: LockSite,
 }
@@ -32,9 +32,9 @@ pub(crate) struct Step {
 /// Two orders that can't both be kept.
 #[derive(Debug)]
 pub(crate) struct Inversion {
-    pub(crate) here: Step,
+    pub(crate) here: NestingSites,
     /// What was seen before: the path back, step by step.
-    pub(crate) before: Vec<Step>,
+    pub(crate) before: Vec<NestingSites>,
 }
 
 /// What is known about the order of locks.
@@ -43,7 +43,7 @@ pub(crate) struct LockOrders {
     /// Each class that was nested, with its number.
     numbers: HashMap<Class, usize>,
     /// Which class was requested inside which, as it was seen first.
-    between: BTreeMap<(usize, usize), Step>,
+    between: BTreeMap<(usize, usize), NestingSites>,
     within: HashMap<usize, Within>,
     reported: HashSet<(usize, usize)>,
 }
@@ -111,7 +111,7 @@ impl LockOrders {
     }
 
     fn keep(&mut self, pair: (usize, usize), nesting: &Nesting) {
-        let step = Step::of(nesting);
+        let step = NestingSites::of(nesting);
         if pair.0 == pair.1 {
             self.within
                 .entry(pair.0)
@@ -129,13 +129,13 @@ impl LockOrders {
         } else {
             self.way(pair.1, pair.0)?
         };
-        let here = Step::of(nesting);
+        let here = NestingSites::of(nesting);
         Some(Inversion { here, before })
     }
 
     /// The shortest path from one class to another.
-    fn way(&self, from: usize, to: usize) -> Option<Vec<Step>> {
-        let mut came: HashMap<usize, (usize, &Step)> = HashMap::new();
+    fn way(&self, from: usize, to: usize) -> Option<Vec<NestingSites>> {
+        let mut came: HashMap<usize, (usize, &NestingSites)> = HashMap::new();
         let mut ends = VecDeque::from([from]);
         while let Some(end) = ends.pop_front() {
             for ((_, next), step) in self.between.range((end, 0)..=(end, usize::MAX)) {
@@ -157,7 +157,7 @@ impl LockOrders {
     }
 }
 
-impl Step {
+impl NestingSites {
     fn of(nesting: &Nesting) -> Self {
         Self {
             held: nesting.held.clone(),
@@ -185,7 +185,7 @@ impl Way {
 
 /// A class inside itself: each way in which its keys compared, at most four, as it was seen first.
 #[derive(Debug, Default)]
-struct Within(Vec<(Way, Step)>);
+struct Within(Vec<(Way, NestingSites)>);
 
 impl Within {
     fn has(&self, way: Way) -> bool {
@@ -194,7 +194,7 @@ impl Within {
 
     /// Callers may sort keys by their text or by the numbers in them. Two ways are an inversion
     /// only if they agree in neither order.
-    fn against(&self, way: Way) -> Option<Step> {
+    fn against(&self, way: Way) -> Option<NestingSites> {
         let is_kept = |order: fn(Way) -> Ordering| {
             let mut seen = self.0.iter().map(|(seen, _)| *seen);
             seen.all(|seen| order(seen) == order(way))
@@ -241,7 +241,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for NestingSites {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} then {}", self.held, self.wanted)
     }

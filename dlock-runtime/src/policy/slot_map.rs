@@ -29,7 +29,7 @@ pub(crate) struct SlotMap {
 
 /// When a question was asked, for [`SlotMap::learn`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked(u64);
+pub(crate) struct AskedAt(u64);
 
 impl SlotMap {
     /// Who serves the slot; `None`: nobody, or it is not known.
@@ -88,13 +88,13 @@ impl SlotMap {
     }
 
     /// A question for the list of slots is about to be asked.
-    pub(crate) fn asking(&self) -> Asked {
-        Asked(self.redirects)
+    pub(crate) fn asking(&self) -> AskedAt {
+        AskedAt(self.redirects)
     }
 
     /// Nodes answered that question; the first list is believed first. Returns whether they say
     /// something new.
-    pub(crate) fn learn(&mut self, lists: Vec<Vec<Listed>>, asked: Asked) -> bool {
+    pub(crate) fn learn(&mut self, lists: Vec<Vec<Listed>>, asked: AskedAt) -> bool {
         let before = std::mem::take(&mut self.ranges);
         for mut listed in lists {
             let mut free = 0;

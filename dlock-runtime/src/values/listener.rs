@@ -200,9 +200,9 @@ impl HoldOutcome {
 
 /// The listener of a configuration.
 #[derive(Clone)]
-pub(crate) struct Listener(pub(crate) Arc<dyn LockListener>);
+pub(crate) struct ConfiguredListener(pub(crate) Arc<dyn LockListener>);
 
-impl fmt::Debug for Listener {
+impl fmt::Debug for ConfiguredListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LockListener")
     }

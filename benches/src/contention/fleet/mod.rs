@@ -27,19 +27,19 @@ pub(crate) struct Fleet {
 }
 
 /// The result of one run.
-pub(crate) struct Run {
+pub(crate) struct FleetRun {
     pub(crate) outcome: Outcome,
     /// The server's work from the start until all players had ended.
     pub(crate) work: Work,
 }
 
 impl Fleet {
-    pub(crate) async fn run(&self, lab: &Lab, rival: &Rival) -> Result<Run, Failure> {
+    pub(crate) async fn run(&self, lab: &Lab, rival: &Rival) -> Result<FleetRun, Failure> {
         let failed = |why: Failure| format!("{}: {}", rival.name, story(&*why)).into();
         self.play(lab, rival).await.map_err(failed)
     }
 
-    async fn play(&self, lab: &Lab, rival: &Rival) -> Result<Run, Failure> {
+    async fn play(&self, lab: &Lab, rival: &Rival) -> Result<FleetRun, Failure> {
         let mut control = lab.control().await?;
         control.clear().await?;
         let mut parts = self.start(&lab.url(), rival)?;
@@ -56,7 +56,7 @@ impl Fleet {
         let turns = gather(parts)?;
         let work = control.reading().await?.since(&before);
         let outcome = Outcome::of(turns, self.tasks, &counted)?;
-        Ok(Run { outcome, work })
+        Ok(FleetRun { outcome, work })
     }
 
     fn start(&self, url: &str, rival: &Rival) -> Result<Vec<Part>, Failure> {

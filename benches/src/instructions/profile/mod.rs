@@ -90,7 +90,7 @@ fn first(numbers: &str) -> Result<u64, Failure> {
 
 /// The cost of one cycle.
 #[derive(Debug)]
-pub(super) struct Cycle {
+pub(super) struct ProfiledCycle {
     pub(super) instructions: f64,
     pub(super) allocations: f64,
     /// Without clock readings, which are no system calls outside valgrind.
@@ -117,7 +117,7 @@ fn reads_a_clock(function: &str) -> bool {
         .any(|clock| function.contains(clock))
 }
 
-impl Cycle {
+impl ProfiledCycle {
     /// The cost of one of the additional cycles of the longer run.
     pub(super) fn of(short: &Profile, long: &Profile, cycles: usize) -> Self {
         let each = |short: f64, long: f64| (long - short) / real(cycles);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::float_cmp, reason = "sums of whole numbers")]
 
-use super::{Cycle, Profile};
+use super::{Profile, ProfiledCycle};
 use crate::instructions::crates::Crate;
 
 /// A file like callgrind's: `main` runs `cycles` cycles after a start-up that costs 1,000.
@@ -34,7 +34,7 @@ fn profile(cycles: u64) -> Profile {
 
 #[test]
 fn what_is_done_once_is_no_part_of_a_cycle() {
-    let cycle = Cycle::of(&profile(10), &profile(30), 20);
+    let cycle = ProfiledCycle::of(&profile(10), &profile(30), 20);
     assert_eq!(cycle.instructions, 2.0 + 40.0 + 1.0);
     assert_eq!(cycle.allocations, 1.0);
     assert_eq!((cycle.system_calls, cycle.clock_readings), (1.0, 0.0));
@@ -45,7 +45,7 @@ fn what_is_done_once_is_no_part_of_a_cycle() {
 
 #[test]
 fn a_call_costs_its_caller_what_was_called() {
-    let cycle = Cycle::of(&profile(10), &profile(30), 20);
+    let cycle = ProfiledCycle::of(&profile(10), &profile(30), 20);
     assert_eq!(cycle.functions(), [("dlock_benches::main", 3.0, 43.0)]);
     assert_eq!(cycle.allocators(), [("dlock_benches::main", 1.0)]);
     let files = [

@@ -39,7 +39,7 @@ pub struct Spec {
     max_hold: Option<Duration>,
     max_renewals: Option<u32>,
     min_hold: Option<Duration>,
-    kind: Kind,
+    kind: SpecKind,
     fair: bool,
     release: Option<Release>,
     on_lost: OnLost,
@@ -49,7 +49,7 @@ pub struct Spec {
 
 /// The kind, as far as it is known before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SpecKind {
     Exclusive,
     Read,
     Write,
@@ -74,7 +74,7 @@ impl Spec {
             max_hold: None,
             max_renewals: None,
             min_hold: None,
-            kind: Kind::Exclusive,
+            kind: SpecKind::Exclusive,
             fair: false,
             release: None,
             on_lost: OnLost::Cancel,
@@ -155,27 +155,27 @@ impl Spec {
 
     #[must_use]
     pub const fn read(mut self) -> Self {
-        self.kind = Kind::Read;
+        self.kind = SpecKind::Read;
         self
     }
 
     #[must_use]
     pub const fn write(mut self) -> Self {
-        self.kind = Kind::Write;
+        self.kind = SpecKind::Write;
         self
     }
 
     #[must_use]
     pub const fn permits(mut self, of: u32) -> Self {
-        self.kind = Kind::Permits(of);
+        self.kind = SpecKind::Permits(of);
         self
     }
 
     /// Call it after [`permits`](Self::permits).
     #[must_use]
     pub const fn take(mut self, take: u32) -> Self {
-        if let Kind::Permits(of) = self.kind {
-            self.kind = Kind::PermitsTaken { of, take };
+        if let SpecKind::Permits(of) = self.kind {
+            self.kind = SpecKind::PermitsTaken { of, take };
         }
         self
     }
@@ -183,7 +183,7 @@ impl Spec {
     /// An owner, if there is one, is only known at the call.
     #[must_use]
     pub const fn reentrant(mut self) -> Self {
-        self.kind = Kind::Reentrant;
+        self.kind = SpecKind::Reentrant;
         self
     }
 
@@ -264,12 +264,12 @@ impl Spec {
             request = request.min_hold(min_hold);
         }
         request = match self.kind {
-            Kind::Exclusive => request,
-            Kind::Read => request.read(),
-            Kind::Write => request.write(),
-            Kind::Permits(of) => request.permits(of),
-            Kind::PermitsTaken { of, take } => request.permits(of).take(take),
-            Kind::Reentrant => request.reentrant(),
+            SpecKind::Exclusive => request,
+            SpecKind::Read => request.read(),
+            SpecKind::Write => request.write(),
+            SpecKind::Permits(of) => request.permits(of),
+            SpecKind::PermitsTaken { of, take } => request.permits(of).take(take),
+            SpecKind::Reentrant => request.reentrant(),
         };
         if self.fair {
             request = request.fair();

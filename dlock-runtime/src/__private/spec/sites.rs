@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Kind, Spec};
+use super::{Spec, SpecKind};
 use crate::values::ttl::Renew;
 use crate::values::wait::Wait;
 
@@ -113,7 +113,7 @@ impl AnnotatedLock {
     #[must_use]
     pub fn permits(&self) -> Option<u32> {
         match self.spec.kind {
-            Kind::Permits(of) | Kind::PermitsTaken { of, .. } => Some(of),
+            SpecKind::Permits(of) | SpecKind::PermitsTaken { of, .. } => Some(of),
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
 use super::{Answer, Backend, Link, Listener, Node, NodeBackend, WatchdogKind};
-use crate::backend::batched::{BatchedAnswer, Release};
+use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant,
@@ -38,10 +38,10 @@ const ADDRESS: &str = "here";
 
 /// A server in this process; each pool has its own.
 #[derive(Debug)]
-pub(crate) struct Memory(Arc<Shared>);
+pub(crate) struct Memory(Arc<MemoryShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct MemoryShared {
     server: Mutex<Server>,
     /// The data of guarded writes; only touched while `server` is locked.
     data: Mutex<Data>,
@@ -61,7 +61,7 @@ impl Memory {
         let began = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        Self(Arc::new(Shared {
+        Self(Arc::new(MemoryShared {
             server: Mutex::new(Server::in_process()),
             data: Mutex::default(),
             clock: Clock::pausable(),
@@ -73,7 +73,7 @@ impl Memory {
     }
 }
 
-impl Shared {
+impl MemoryShared {
     /// Runs a command, then tells the listener which waiters it granted a lock to, and gives hints,
     /// after the server is unlocked.
     fn run<T>(&self, command: impl FnOnce(&mut Server, u64, &mut Outbox) -> T) -> T {
@@ -173,7 +173,7 @@ fn ready<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
     Box::pin(std::future::ready(Ok::<T, CommandError>(answer)))
 }
 
-impl Link for Shared {
+impl Link for MemoryShared {
     fn server_time_at(&self, now: Moment) -> u64 {
         self.time_at(now)
     }
@@ -212,7 +212,7 @@ impl Link for Shared {
         claim: &'a Claim,
         keep: Keep,
         _within: Duration,
-    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
         let run = |server: &mut Server, time, outbox: &mut Outbox| {
             server.release(claim, keep, time, outbox)
         };
@@ -286,7 +286,7 @@ impl Link for Shared {
 }
 
 /// A command is executed when its future is made, so dropping that changes nothing.
-impl Node for Shared {
+impl Node for MemoryShared {
     fn remind(&self) {}
 
     fn run_id(&self) -> &str {

@@ -19,7 +19,7 @@ pub(crate) enum Offers {
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum WantedOffer<'a> {
     Lock {
         kind: &'a Kind,
         fair: bool,
@@ -34,7 +34,7 @@ pub(crate) enum Wanted<'a> {
 impl Offers {
     /// `Err`: the backend can't do that.
     #[inline]
-    pub(crate) fn check(self, wanted: Wanted<'_>) -> Result<(), Reason> {
+    pub(crate) fn check(self, wanted: WantedOffer<'_>) -> Result<(), Reason> {
         match self {
             Offers::Everything => Ok(()),
             Offers::WithoutScripts => without_scripts(wanted),
@@ -43,35 +43,35 @@ impl Offers {
     }
 }
 
-fn without_scripts(wanted: Wanted<'_>) -> Result<(), Reason> {
+fn without_scripts(wanted: WantedOffer<'_>) -> Result<(), Reason> {
     let needs = |what: &dyn Display, why: &str, instead: &str| {
         Err(Reason::new(format_args!(
             "{what} needs scripts, and this pool is `without_scripts`: {why}; use a server that runs scripts, or {instead}"
         )))
     };
     match wanted {
-        Wanted::Lock { several: true, .. } => needs(
+        WantedOffer::Lock { several: true, .. } => needs(
             &"a lock of several keys",
             "all or none are taken in one step",
             "take one lock inside the other, everywhere in the same order",
         ),
-        Wanted::Lock { fair: true, .. } => needs(
+        WantedOffer::Lock { fair: true, .. } => needs(
             &"`fair`",
             "a lease that ran out may go to a newcomer",
             "leave `fair` out: waiters still take turns",
         ),
-        Wanted::Lock { kind, .. } if kind.is_shared() => needs(
+        WantedOffer::Lock { kind, .. } if kind.is_shared() => needs(
             kind,
             "the server counts its holders",
             "take an exclusive lock (also `reentrant`, without an `owner`)",
         ),
-        Wanted::Lock { .. } => Ok(()),
-        Wanted::Writes => needs(
+        WantedOffer::Lock { .. } => Ok(()),
+        WantedOffer::Writes => needs(
             &"a guarded write",
             "the server checks the lock and writes in one step",
             "let your resource check the lock's `fence`",
         ),
-        Wanted::EvictionOfOne => needs(
+        WantedOffer::EvictionOfOne => needs(
             &"evicting one of many holders",
             "the server counts its holders",
             "evict it from a program whose pool uses scripts",
@@ -79,19 +79,19 @@ fn without_scripts(wanted: Wanted<'_>) -> Result<(), Reason> {
     }
 }
 
-fn quorum(wanted: Wanted<'_>) -> Result<(), Reason> {
+fn quorum(wanted: WantedOffer<'_>) -> Result<(), Reason> {
     let refused = |what: &dyn Display, why: &str, instead: &str| {
         Err(Reason::new(format_args!(
             "{what} can't be had of several servers (`redlock://`): {why}; {instead}"
         )))
     };
     match wanted {
-        Wanted::Lock { fair: true, .. } => refused(
+        WantedOffer::Lock { fair: true, .. } => refused(
             &"`fair`",
             "no server sees all who wait, so none knows who came first",
             "leave `fair` out: first come is usually first served",
         ),
-        Wanted::Lock {
+        WantedOffer::Lock {
             kind: Kind::Permits { .. },
             ..
         } => refused(
@@ -99,8 +99,8 @@ fn quorum(wanted: Wanted<'_>) -> Result<(), Reason> {
             "each server would give out all permits, and a quorum of them more than there are",
             "take one of several exclusive locks, `name#1` to `name#k`",
         ),
-        Wanted::Lock { .. } | Wanted::EvictionOfOne => Ok(()),
-        Wanted::Writes => refused(
+        WantedOffer::Lock { .. } | WantedOffer::EvictionOfOne => Ok(()),
+        WantedOffer::Writes => refused(
             &"a guarded write",
             "the data would be on one server and the lock on all",
             "let your resource check the lock's `fence`",

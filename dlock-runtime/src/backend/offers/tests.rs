@@ -1,10 +1,10 @@
 //! Tests what is offered without scripts, and that each refusal says why and what to do.
 
-use super::{Offers, Wanted};
+use super::{Offers, WantedOffer};
 use crate::values::kind::Kind;
 
-fn lock(kind: &Kind) -> Wanted<'_> {
-    Wanted::Lock {
+fn lock(kind: &Kind) -> WantedOffer<'_> {
+    WantedOffer::Lock {
         kind,
         fair: false,
         several: false,
@@ -30,7 +30,7 @@ fn each_refusal_says_what_why_and_what_else() {
         ),
         (lock(&Kind::Owned("ann".into())), "owner `ann`", "exclusive"),
         (
-            Wanted::Lock {
+            WantedOffer::Lock {
                 kind: &kind,
                 fair,
                 several: false,
@@ -39,7 +39,7 @@ fn each_refusal_says_what_why_and_what_else() {
             "leave `fair` out",
         ),
         (
-            Wanted::Lock {
+            WantedOffer::Lock {
                 kind: &kind,
                 fair: false,
                 several,
@@ -47,9 +47,9 @@ fn each_refusal_says_what_why_and_what_else() {
             "several keys",
             "one lock inside the other",
         ),
-        (Wanted::Writes, "a guarded write", "`fence`"),
+        (WantedOffer::Writes, "a guarded write", "`fence`"),
         (
-            Wanted::EvictionOfOne,
+            WantedOffer::EvictionOfOne,
             "one of many holders",
             "a program whose pool",
         ),

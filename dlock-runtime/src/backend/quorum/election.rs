@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::Shared;
+use super::QuorumShared;
 use super::link::{QuorumLink, VOTES_OF};
 use super::member::Member;
 use super::round::Round;
@@ -18,8 +18,8 @@ use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
 use crate::policy::quorum::clocks::{highest_believed, pool_time, proposal};
 use crate::policy::quorum::commands::{Ballot, Outvoted, Vote};
-use crate::policy::quorum::election::{Election, Step};
-use crate::policy::quorum::footprint::{Footprint, Process};
+use crate::policy::quorum::election::{Election, ElectionStep};
+use crate::policy::quorum::footprint::{Footprint, ServerProcess};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::values::entry::{self, Letter};
 use crate::values::error::Reason;
@@ -63,7 +63,7 @@ impl QuorumLink {
         let until = Instant::now() + within;
         let asked = self.voting(begun);
         let mut election = Election::new(self.shared.nodes, asked);
-        if election.begin() == Step::Lost {
+        if election.begin() == ElectionStep::Lost {
             return Err(self.too_few_vote(begun));
         }
         let value = &command.claim.value;
@@ -77,16 +77,16 @@ impl QuorumLink {
             .vote(command, within, begun, &mut election, &mut against)
             .await;
         let step = match step {
-            Step::Adopt { .. } => self.adopt(command, until, &mut election, step).await,
+            ElectionStep::Adopt { .. } => self.adopt(command, until, &mut election, step).await,
             step => step,
         };
         let footprint = Footprint::of(&election, command.not_after);
         let (nodes, now) = (footprint.nodes(), clock.now());
         let time = pool_time(now);
         match step {
-            Step::Won { epoch } => {
+            ElectionStep::Won { epoch } => {
                 let granted = self.connected(election.granted());
-                let granted = granted.map(|(node, it, _)| (node, Process::of(it.run_id())));
+                let granted = granted.map(|(node, it, _)| (node, ServerProcess::of(it.run_id())));
                 open.put(value, footprint.won(epoch, granted), now);
                 return Ok(Acquired::Granted { time, epoch });
             }
@@ -105,7 +105,7 @@ impl QuorumLink {
         begun: Moment,
         election: &mut Election,
         against: &mut Against,
-    ) -> Step {
+    ) -> ElectionStep {
         let mut round = self.ballots(command, within, begun, election.open());
         let mut patience = None;
         loop {
@@ -118,17 +118,17 @@ impl QuorumLink {
                     patience = None;
                     election.hurry()
                 }
-                Ok(None) => return Step::Lost, // unreachable: the last answer decides
+                Ok(None) => return ElectionStep::Lost, // unreachable: the last answer decides
                 Ok(Some(answered)) => self.count(answered, election, against),
             };
             match step {
-                Step::Wait => {}
-                Step::WaitBriefly => {
+                ElectionStep::Wait => {}
+                ElectionStep::WaitBriefly => {
                     let pause = self.round_trip();
                     patience.get_or_insert_with(|| Instant::now() + pause);
                 }
                 decided => {
-                    if decided == Step::Lost {
+                    if decided == ElectionStep::Lost {
                         self.read_on(round, election, against).await;
                     }
                     let seen = &self.shared.seen;
@@ -145,7 +145,7 @@ impl QuorumLink {
         (node, answer): (NodeId, Result<Vote, CommandError>),
         election: &mut Election,
         against: &mut Against,
-    ) -> Step {
+    ) -> ElectionStep {
         match answer {
             Ok(vote) => {
                 let step = election.voted(node, &vote);
@@ -225,9 +225,9 @@ impl QuorumLink {
         command: &Acquire,
         until: Instant,
         election: &mut Election,
-        mut step: Step,
-    ) -> Step {
-        while let Step::Adopt { epoch, at } = step {
+        mut step: ElectionStep,
+    ) -> ElectionStep {
+        while let ElectionStep::Adopt { epoch, at } = step {
             let within = until.saturating_duration_since(Instant::now());
             let mut round = Round::default();
             for (node, connection, _) in self.connected(at) {
@@ -238,13 +238,13 @@ impl QuorumLink {
             loop {
                 step = match round.next().await {
                     // The votes that are still out are not waited for.
-                    None => return Step::Lost,
+                    None => return ElectionStep::Lost,
                     Some((node, Ok(answer))) => election.adopted(node, epoch, answer),
                     Some((node, Err(_))) => election.failed(node, true),
                 };
                 match step {
-                    Step::Wait | Step::WaitBriefly => {}
-                    Step::Adopt { .. } => break,
+                    ElectionStep::Wait | ElectionStep::WaitBriefly => {}
+                    ElectionStep::Adopt { .. } => break,
                     decided => return decided,
                 }
             }
@@ -312,7 +312,7 @@ impl QuorumLink {
     }
 }
 
-impl Shared {
+impl QuorumShared {
     /// Asks a node for its vote. It does not count if it shows that the node's clock was set.
     pub(super) async fn vote_of(
         &self,

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::Shared;
+use super::QuorumShared;
 use super::member::Member;
 use super::round::WaitsFor;
-use crate::backend::batched::{BatchedAnswer, Release};
+use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link, Node};
 use crate::policy::commands::{
@@ -35,7 +35,7 @@ pub(super) const VOTES_OF: &str = "a lock needs the votes of";
 
 #[derive(Debug)]
 pub(super) struct QuorumLink {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<QuorumShared>,
     /// One for each node; `None`: it is away.
     pub(super) connections: Vec<Option<Arc<dyn Node>>>,
     /// The channel of each connection on which its node sends hints.
@@ -43,7 +43,7 @@ pub(super) struct QuorumLink {
 }
 
 impl QuorumLink {
-    pub(super) fn new(shared: Arc<Shared>, connections: Vec<Option<Arc<dyn Node>>>) -> Self {
+    pub(super) fn new(shared: Arc<QuorumShared>, connections: Vec<Option<Arc<dyn Node>>>) -> Self {
         let hint = |node: &Option<Arc<dyn Node>>| node.as_ref()?.hint_address().cloned();
         Self {
             hints: connections.iter().map(hint).collect(),
@@ -161,7 +161,7 @@ impl Link for QuorumLink {
         claim: &'a Claim,
         keep: Keep,
         within: Duration,
-    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
         BatchedAnswer::Boxed(Box::pin(async move {
             let bounds = (keep, 0);
             let taken_back = self

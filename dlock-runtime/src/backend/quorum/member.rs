@@ -27,14 +27,14 @@ pub(super) struct Member {
     /// Its address, for errors and the log.
     name: String,
     backend: Arc<dyn NodeBackend>,
-    known: Mutex<Known>,
+    known: Mutex<MemberState>,
     /// A smoothed time between a command and its answer, in µs; 0: none is known.
     round_trip: AtomicU64,
     connect_timeout: Duration,
 }
 
 #[derive(Debug)]
-struct Known {
+struct MemberState {
     offset: Offset,
     /// From when on the process votes that was connected to last; or why none could be.
     standing: Result<Moment, String>,
@@ -52,7 +52,7 @@ impl Member {
         Self {
             name,
             backend,
-            known: Mutex::new(Known {
+            known: Mutex::new(MemberState {
                 offset: Offset::new(max_ttl + BEHIND_THE_LEASE, now),
                 standing: Err(String::new()),
                 connecting: Vec::new(),
@@ -157,7 +157,7 @@ impl Member {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, MemberState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

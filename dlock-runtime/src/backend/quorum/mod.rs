@@ -35,7 +35,7 @@ use super::command_error::CommandError;
 use super::offers::Offers;
 use super::{Answer, Backend, BackgroundTask, Link, Listener, Node, NodeBackend, WatchdogKind};
 use crate::policy::quorum::jumps::Jumps;
-use crate::policy::quorum::nodes::{NodeId, Nodes};
+use crate::policy::quorum::nodes::{NodeCount, NodeId};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::node_status::{NodeStanding, NodeStatus};
@@ -47,11 +47,11 @@ const WAIT_FOR_THE_REST: Duration = Duration::from_millis(100);
 
 /// A pool's nodes.
 #[derive(Debug)]
-pub(crate) struct Quorum(Arc<Shared>);
+pub(crate) struct Quorum(Arc<QuorumShared>);
 
 #[derive(Debug)]
-struct Shared {
-    nodes: Nodes,
+struct QuorumShared {
+    nodes: NodeCount,
     members: Vec<Arc<Member>>,
     open: OpenClaims,
     seen: SeenEpochs,
@@ -67,7 +67,7 @@ struct Shared {
 
 /// How long a pool of several nodes waits for them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
+pub(crate) struct QuorumTimes {
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
     /// The longest ttl of the whole fleet.
@@ -80,11 +80,11 @@ impl Quorum {
     /// `servers`: each with its name for errors and the log. `None`: their number can't decide.
     pub(crate) fn new(
         servers: Vec<(String, Arc<dyn NodeBackend>)>,
-        waits: Waits,
+        waits: QuorumTimes,
         clock: Clock,
     ) -> Option<Self> {
-        let nodes = Nodes::new(servers.len())?;
-        let Waits {
+        let nodes = NodeCount::new(servers.len())?;
+        let QuorumTimes {
             connect_timeout,
             command_timeout,
             max_ttl,
@@ -94,7 +94,7 @@ impl Quorum {
             let now = clock.now();
             Arc::new(Member::new(name, backend, (max_ttl, connect_timeout), now))
         };
-        let shared = Shared {
+        let shared = QuorumShared {
             nodes,
             members: servers.into_iter().map(member).collect(),
             open: OpenClaims::new(max_ttl),
@@ -110,7 +110,7 @@ impl Quorum {
     }
 }
 
-impl Shared {
+impl QuorumShared {
     fn members(&self) -> impl Iterator<Item = (NodeId, &Arc<Member>)> {
         self.nodes.ids().zip(&self.members)
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::Shared;
+use super::QuorumShared;
 use super::link::QuorumLink;
 use super::round::Round;
 use crate::backend::command_error::CommandError;
@@ -18,31 +18,31 @@ use crate::backend::{Answer, Node};
 use crate::policy::commands::{Claim, Renewal, Renewed};
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::commands::{Ballot, Vote};
-use crate::policy::quorum::footprint::{Process, Reseed};
+use crate::policy::quorum::footprint::{Reseed, ServerProcess};
 use crate::policy::quorum::nodes::NodeId;
 use crate::policy::quorum::tally::{Tally, Verdict};
 use crate::values::entry;
 
 /// Renewals of some locks, each of which is decided by itself.
 struct RenewalRound {
-    shared: Arc<Shared>,
+    shared: Arc<QuorumShared>,
     items: Arc<[Renewal]>,
     until: Instant,
-    round: Round<'static, Told>,
+    round: Round<'static, NodeTold>,
     tallies: Vec<(Tally, Option<Verdict>)>,
     answers: usize,
     failed: Option<CommandError>,
 }
 
 /// What a node said.
-enum Told {
-    Renewed(Asked, Vec<Renewed>),
+enum NodeTold {
+    Renewed(AskedNode, Vec<Renewed>),
     /// To its vote for the item at this index.
-    Voted(usize, Process, Result<Vote, CommandError>),
+    Voted(usize, ServerProcess, Result<Vote, CommandError>),
 }
 
 /// Over which connection a node was asked, and its time then, or an earlier one.
-struct Asked {
+struct AskedNode {
     connection: Arc<dyn Node>,
     time: u64,
 }
@@ -61,7 +61,7 @@ impl QuorumLink {
             let (items, time) = (items.clone(), connection.server_time_at(now));
             Box::pin(async move {
                 let answers = connection.renew(&items, within).await?;
-                Ok(Told::Renewed(Asked { connection, time }, answers))
+                Ok(NodeTold::Renewed(AskedNode { connection, time }, answers))
             })
         });
         let silent = self.silent(&round);
@@ -91,13 +91,13 @@ impl RenewalRound {
             return false;
         };
         match told {
-            Ok(Told::Renewed(asked, outcomes)) => {
+            Ok(NodeTold::Renewed(asked, outcomes)) => {
                 self.answers += 1;
                 for at in 0..self.items.len() {
                     self.renewed((node, &asked), at, outcomes.get(at));
                 }
             }
-            Ok(Told::Voted(at, process, vote)) => self.voted((node, process), at, vote),
+            Ok(NodeTold::Voted(at, process, vote)) => self.voted((node, process), at, vote),
             Err(error) => {
                 self.failed.get_or_insert(error);
                 self.count_all(node, None);
@@ -106,7 +106,12 @@ impl RenewalRound {
         true
     }
 
-    fn renewed(&mut self, (node, asked): (NodeId, &Asked), at: usize, outcome: Option<&Renewed>) {
+    fn renewed(
+        &mut self,
+        (node, asked): (NodeId, &AskedNode),
+        at: usize,
+        outcome: Option<&Renewed>,
+    ) {
         let Some(value) = self.items.get(at).map(|it| &it.claim.value) else {
             return;
         };
@@ -114,7 +119,7 @@ impl RenewalRound {
             Some(Renewed::Yes) => {
                 let (now, process) = (
                     self.shared.clock.now(),
-                    Process::of(asked.connection.run_id()),
+                    ServerProcess::of(asked.connection.run_id()),
                 );
                 let open = &self.shared.open;
                 open.change(value, now, |it| it.is_at(node, process));
@@ -129,7 +134,11 @@ impl RenewalRound {
     }
 
     /// Asks for the vote of a node that does not have the lock, if it may have one.
-    fn reseed(&self, (node, asked): (NodeId, &Asked), at: usize) -> Option<Answer<'static, Told>> {
+    fn reseed(
+        &self,
+        (node, asked): (NodeId, &AskedNode),
+        at: usize,
+    ) -> Option<Answer<'static, NodeTold>> {
         let (shared, connection) = (self.shared.clone(), &asked.connection);
         let Renewal { claim, ttl } = self.items.get(at)?;
         let (now, member) = (shared.clock.now(), shared.member(node)?.clone());
@@ -141,7 +150,7 @@ impl RenewalRound {
         }
         let until = pool_time(now.plus(within));
         let stamp = |bound| member.stamp(&**connection, bound, now);
-        let process = Process::of(connection.run_id());
+        let process = ServerProcess::of(connection.run_id());
         let Reseed { epoch, reads } = shared.open.change(&claim.value, now, |it| {
             it.reseed((node, process), until, |earlier| {
                 asked.time > stamp(earlier)
@@ -162,13 +171,13 @@ impl RenewalRound {
         let connection = connection.clone();
         Some(Box::pin(async move {
             let vote = shared.vote_of((node, &member, &*connection), &ballot, within, now);
-            Ok(Told::Voted(at, process, vote.await))
+            Ok(NodeTold::Voted(at, process, vote.await))
         }))
     }
 
     fn voted(
         &mut self,
-        (node, process): (NodeId, Process),
+        (node, process): (NodeId, ServerProcess),
         at: usize,
         vote: Result<Vote, CommandError>,
     ) {

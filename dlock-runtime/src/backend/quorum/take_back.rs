@@ -15,7 +15,7 @@ use crate::backend::Node;
 use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::footprint::Footprint;
-use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
+use crate::policy::quorum::nodes::{NodeCount, NodeId, NodeSet};
 use crate::policy::quorum::tally::{Tally, Verdict};
 
 /// When a quorum has answered a release, the others are waited for as long as a few round trips
@@ -138,7 +138,7 @@ impl QuorumLink {
 }
 
 /// The highest number that a quorum of nodes reaches.
-fn of_a_quorum(mut numbers: Vec<u32>, nodes: Nodes) -> u32 {
+fn of_a_quorum(mut numbers: Vec<u32>, nodes: NodeCount) -> u32 {
     numbers.sort_unstable_by(|one, other| other.cmp(one));
     numbers.get(nodes.quorum() - 1).copied().unwrap_or(0)
 }

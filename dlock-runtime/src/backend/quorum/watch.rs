@@ -8,7 +8,7 @@
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
-use super::Shared;
+use super::QuorumShared;
 use crate::observe;
 use crate::policy::quorum::nodes::NodeId;
 use crate::values::node_status::NodeStanding;
@@ -16,7 +16,7 @@ use crate::values::node_status::NodeStanding;
 /// How often the nodes are looked at.
 const EVERY: Duration = Duration::from_secs(1);
 
-pub(super) async fn watch(shared: Weak<Shared>) {
+pub(super) async fn watch(shared: Weak<QuorumShared>) {
     loop {
         let Some(shared) = shared.upgrade() else {
             return;
@@ -43,7 +43,7 @@ pub(super) async fn watch(shared: Weak<Shared>) {
     }
 }
 
-impl Shared {
+impl QuorumShared {
     /// Logs a node's standing, if it changed.
     pub(super) fn tell(&self, node: NodeId, name: &str, now: NodeStanding) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::client;
 use super::dial;
 use super::link::connection::Connection;
-use super::reply_bound::{Asked, ReplyBound};
+use super::reply_bound::{Question, ReplyBound};
 use super::server_info;
 use crate::backend;
 use crate::observe;
@@ -61,7 +61,7 @@ async fn run_id_at(
 ) -> Option<String> {
     let stream = dial::dial_at(address, host, at, until).await.ok()?;
     let credentials = client::credentials(&address.login).await.ok()?;
-    let bound = ReplyBound::of(Asked::Handshake);
+    let bound = ReplyBound::of(Question::Handshake);
     // The older protocol is understood by all.
     let (protocol, config) = (ProtocolVersion::RESP2, AsyncConnectionConfig::new());
     let logged_in = client::log_in(stream, 0, &credentials, protocol, config, &bound).await;

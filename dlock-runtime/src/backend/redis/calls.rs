@@ -10,22 +10,24 @@ use redis::{Cmd, RedisWrite, ToRedisArgs};
 use super::names::Names;
 use super::native::Native;
 use super::reads::Reads;
-use super::scripts::{self, By, Script};
+use super::scripts::{self, CallBy, Script};
 use crate::policy::commands::{Acquire, Claim, Keep, Renewal};
 use crate::values::ttl::{self, Ttl};
 
 /// A script about one lock, with its arguments.
-pub(super) struct Call<'a> {
+pub(super) struct ScriptCall<'a> {
     pub(super) script: &'static Script,
     pub(super) arguments: Vec<Word<'a>>,
 }
 
-impl Call<'_> {
+impl ScriptCall<'_> {
     /// The command, about this key alone.
     pub(super) fn about(&self, key: &str, reads: Reads) -> Cmd {
         let room: usize = self.arguments.iter().map(|it| it.room()).sum();
         let words = 2 + self.arguments.len();
-        let mut command = self.script.called(By::Text(reads), words, key.len() + room);
+        let mut command = self
+            .script
+            .called(CallBy::Text(reads), words, key.len() + room);
         command.arg(1).arg(key);
         for word in &self.arguments {
             word.write(&mut command);
@@ -71,33 +73,33 @@ impl ToRedisArgs for Keep {
     }
 }
 
-pub(super) fn acquire(command: &Acquire) -> Call<'_> {
+pub(super) fn acquire(command: &Acquire) -> ScriptCall<'_> {
     let claim = &command.claim;
     let lease = Word::Number(command.lease.as_millis());
     let not_after = Word::Number(command.not_after);
     let value = Word::Text(&claim.value);
     if claim.kind().is_shared() {
-        return Call {
+        return ScriptCall {
             script: &scripts::SHARED_ACQUIRE,
             arguments: vec![value, lease, not_after, may_queue(claim)],
         };
     }
     let repair = Word::Number(repair(command));
-    Call {
+    ScriptCall {
         script: &scripts::ACQUIRE,
         arguments: vec![value, lease, not_after, repair, may_queue(claim)],
     }
 }
 
 /// The same with the lock's key alone.
-pub(super) fn acquire_key(command: &Acquire) -> Call<'_> {
+pub(super) fn acquire_key(command: &Acquire) -> ScriptCall<'_> {
     let of_all = acquire(command);
     let script: &'static Script = if command.claim.kind().is_shared() {
         &scripts::SHARED_ACQUIRE_KEY
     } else {
         &scripts::ACQUIRE_KEY
     };
-    Call { script, ..of_all }
+    ScriptCall { script, ..of_all }
 }
 
 /// The ttl in ms for a key that has none; 0: leave the key as it is.
@@ -136,43 +138,43 @@ pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> Call
     CallOfAll { keys, arguments }
 }
 
-pub(super) fn poll(claim: &Claim) -> Call<'_> {
+pub(super) fn poll(claim: &Claim) -> ScriptCall<'_> {
     by_kind(claim, &scripts::POLL, &scripts::SHARED_POLL, [])
 }
 
 /// A poll without a claim: it grants a free lock to the head of the queue.
-pub(super) fn go_on(is_shared: bool) -> Call<'static> {
+pub(super) fn go_on(is_shared: bool) -> ScriptCall<'static> {
     let (script, nobody): (&'static Script, _) = if is_shared {
         (&scripts::SHARED_POLL, "1|r|-||1|0|0||")
     } else {
         (&scripts::POLL, "")
     };
-    Call {
+    ScriptCall {
         script,
         arguments: vec![Word::Text(nobody), Word::Number(0)],
     }
 }
 
-pub(super) fn release(claim: &Claim, keep: Keep, native: Option<Native>) -> Call<'_> {
+pub(super) fn release(claim: &Claim, keep: Keep, native: Option<Native>) -> ScriptCall<'_> {
     let value = Word::Text(&claim.value);
     let script = if claim.kind().is_shared() {
         &scripts::SHARED_RELEASE
     } else {
         scripts::release(native)
     };
-    Call {
+    ScriptCall {
         script,
         arguments: vec![value, Word::Keep(keep)],
     }
 }
 
-pub(super) fn cancel(claim: &Claim, keep: Keep, not_after: u64) -> Call<'_> {
+pub(super) fn cancel(claim: &Claim, keep: Keep, not_after: u64) -> ScriptCall<'_> {
     let more = [Word::Keep(keep), Word::Number(not_after)];
     by_kind(claim, &scripts::CANCEL, &scripts::SHARED_CANCEL, more)
 }
 
 /// The same with the lock's key alone, for a claim that has left the queue.
-pub(super) fn cancel_key(claim: &Claim, keep: Keep, not_after: u64) -> Call<'_> {
+pub(super) fn cancel_key(claim: &Claim, keep: Keep, not_after: u64) -> ScriptCall<'_> {
     let script: &'static Script = if claim.kind().is_shared() {
         &scripts::SHARED_CANCEL_KEY
     } else {
@@ -180,46 +182,46 @@ pub(super) fn cancel_key(claim: &Claim, keep: Keep, not_after: u64) -> Call<'_> 
     };
     let more = [Word::Number(0), Word::Keep(keep), Word::Number(not_after)];
     let value = iter::once(Word::Text(&claim.value));
-    Call {
+    ScriptCall {
         script,
         arguments: value.chain(more).collect(),
     }
 }
 
-pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> Call<'_> {
-    Call {
+pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> ScriptCall<'_> {
+    ScriptCall {
         script: &scripts::SHARED_DOWNGRADE,
         arguments: vec![Word::Text(&claim.value), Word::Number(ttl.as_millis())],
     }
 }
 
 /// The same with the lock's key alone.
-pub(super) fn downgrade_key(claim: &Claim, ttl: Ttl) -> Call<'_> {
-    Call {
+pub(super) fn downgrade_key(claim: &Claim, ttl: Ttl) -> ScriptCall<'_> {
+    ScriptCall {
         script: &scripts::SHARED_DOWNGRADE_KEY,
         ..downgrade(claim, ttl)
     }
 }
 
 /// What became of a queued claim, by the lock's key alone.
-pub(super) fn poll_key(claim: &Claim) -> Call<'_> {
-    Call {
+pub(super) fn poll_key(claim: &Claim) -> ScriptCall<'_> {
+    ScriptCall {
         script: &scripts::POLL_KEY,
         arguments: vec![Word::Text(&claim.value)],
     }
 }
 
 /// An epoch, by the counter's key alone.
-pub(super) fn draw() -> Call<'static> {
-    Call {
+pub(super) fn draw() -> ScriptCall<'static> {
+    ScriptCall {
         script: &scripts::DRAW,
         arguments: Vec::new(),
     }
 }
 
 /// Whether a claim still holds the lock for which this epoch was drawn.
-pub(super) fn confirm_key(claim: &Claim, epoch: u64) -> Call<'_> {
-    Call {
+pub(super) fn confirm_key(claim: &Claim, epoch: u64) -> ScriptCall<'_> {
+    ScriptCall {
         script: &scripts::CONFIRM_KEY,
         arguments: vec![Word::Text(&claim.value), Word::Number(epoch)],
     }
@@ -252,12 +254,12 @@ fn by_kind<'a, const N: usize>(
     exclusive: &'static Script,
     shared: &'static Script,
     more: [Word<'a>; N],
-) -> Call<'a> {
+) -> ScriptCall<'a> {
     let is_shared = claim.kind().is_shared();
     let script = if is_shared { shared } else { exclusive };
     let about = [Word::Text(&claim.value), may_queue(claim)];
     let arguments = about.into_iter().chain(more).collect();
-    Call { script, arguments }
+    ScriptCall { script, arguments }
 }
 
 fn may_queue(claim: &Claim) -> Word<'static> {

@@ -13,7 +13,7 @@ use super::link::RedisLink;
 use super::native::Native;
 use super::reads::Reads;
 use super::reply;
-use super::scripts::{self, By};
+use super::scripts::{self, CallBy};
 use crate::backend::command_error::CommandError;
 use crate::policy::server_check::Answers;
 use crate::policy::server_check::rights::{RIGHTS, Refused, Right, Why, right};
@@ -31,7 +31,7 @@ const ON_A_KEY: [&str; 13] = [
 ];
 
 /// The answers to [`questions`].
-type Replies = Vec<RedisResult<Value>>;
+type CheckReplies = Vec<RedisResult<Value>>;
 
 impl RedisLink {
     /// `with_scripts`: the pool may run scripts, so commands are tried in one, as its own scripts
@@ -51,7 +51,7 @@ impl RedisLink {
         let mut multiplexed = self.connection.multiplexed.clone();
         let asking = pin!(async move { questions.query_async(&mut multiplexed).await });
         let before = wall_clock();
-        let asked = self.connection.call::<Replies>(within, asking);
+        let asked = self.connection.call::<CheckReplies>(within, asking);
         let (asked, ()) = both(asked, beside::look(&self.connection, within)).await;
         let (replies, sent) = asked?;
         let after = wall_clock();
@@ -145,9 +145,9 @@ fn questions(
     if with_scripts {
         let tried = on_a_key.map(|(name, after_key)| format!("{name} {after_key}"));
         let tried: Vec<String> = tried.collect();
-        all.add_command(scripts::RIGHTS.call(By::Text(Reads::Whole), &[one], &tried));
+        all.add_command(scripts::RIGHTS.call(CallBy::Text(Reads::Whole), &[one], &tried));
         let none: [&str; 0] = [];
-        all.add_command(scripts::RIGHTS.call(By::Hash(Reads::Whole), &[one, two], &none));
+        all.add_command(scripts::RIGHTS.call(CallBy::Hash(Reads::Whole), &[one, two], &none));
         if !of_cluster {
             return (all, vec!["evalsha"]);
         }

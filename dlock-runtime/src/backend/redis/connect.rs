@@ -24,7 +24,7 @@ use super::membership::Membership;
 use super::node;
 use super::plan::Plan;
 use super::push::{Grants, PushReceiver};
-use super::reply_bound::{Asked, ReplyBound};
+use super::reply_bound::{Question, ReplyBound};
 use super::sentinel;
 use super::server_info::{ServerInfo, ServerRole, read_server_info};
 use super::target::{Landing, Outdated};
@@ -194,7 +194,7 @@ async fn try_protocol(
     credentials: &Credentials,
 ) -> Result<RedisLink, CommandError> {
     let dialed = destination.dial(plan).await?;
-    let bound = ReplyBound::of(Asked::Handshake);
+    let bound = ReplyBound::of(Question::Handshake);
     let shaken = shake_hands(plan, destination, protocol, credentials, dialed, &bound).await;
     match shaken.map_err(|error| bound.explain(error)) {
         Err(CommandError::Unsent(_)) if destination.wants_tls(plan).await => {
@@ -330,7 +330,7 @@ async fn shake_hands(
         generation: destination.generation,
         node,
     };
-    bound.set(Asked::AboutLocks);
+    bound.set(Question::AboutLocks);
     let link = RedisLink::new(connection, io_task, plan, hello);
     destination.reached(plan, &link.connection, peer)?;
     Ok(link)
@@ -354,9 +354,9 @@ async fn keep_epochs_rising(
         return Ok(());
     };
     let by = if plan.without_scripts {
-        epochs::By::Transaction
+        epochs::RaiseBy::Transaction
     } else {
-        epochs::By::Script
+        epochs::RaiseBy::Script
     };
     let raised = epochs::raise(connection, counter, highest, by).await;
     raised.map_err(|error| match error {

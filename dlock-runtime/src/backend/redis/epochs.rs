@@ -39,7 +39,7 @@ impl HighestEpoch {
 
 /// How the counter is raised.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum By {
+pub(super) enum RaiseBy {
     Script,
     /// Only on a connection that nobody else uses yet.
     Transaction,
@@ -50,17 +50,17 @@ pub(super) async fn raise(
     mut connection: MultiplexedConnection,
     counter: &str,
     epoch: u64,
-    by: By,
+    by: RaiseBy,
 ) -> Result<(), CommandError> {
     let raised = match by {
-        By::Script => {
+        RaiseBy::Script => {
             let call = |by| scripts::RAISE.call(by, &[counter], &[epoch]);
             let raised = Script::run(&mut connection, Reads::Whole, call).await;
             raised
                 .map(drop)
                 .map_err(|error| errors::handshake_error(&error))
         }
-        By::Transaction => raise_in_transaction(connection, counter, epoch).await,
+        RaiseBy::Transaction => raise_in_transaction(connection, counter, epoch).await,
     };
     raised.map_err(|error| errors::of_companion(counter, error))
 }

@@ -56,7 +56,7 @@ pub(super) struct LockKeys<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Companion<'a> {
     namespace: &'a str,
-    letter: Letter,
+    letter: CompanionLetter,
     lock: &'a str,
     /// The lock's name contains a hash tag.
     is_tagged: bool,
@@ -64,28 +64,28 @@ pub(super) struct Companion<'a> {
 
 /// Which key of a lock a name is of.
 #[derive(Clone, Copy, Debug)]
-enum Letter {
+enum CompanionLetter {
     Queue,
     Heartbeats,
     Hints,
 }
 
-impl Letter {
+impl CompanionLetter {
     /// What stands between the namespace and the lock's name.
     fn before(self) -> &'static str {
         match self {
-            Letter::Queue => "@w:{",
-            Letter::Heartbeats => "@a:{",
-            Letter::Hints => "@h:{",
+            CompanionLetter::Queue => "@w:{",
+            CompanionLetter::Heartbeats => "@a:{",
+            CompanionLetter::Hints => "@h:{",
         }
     }
 
     /// The same for a lock with a hash tag of its own.
     fn before_tagged(self) -> &'static str {
         match self {
-            Letter::Queue => "@w#",
-            Letter::Heartbeats => "@a#",
-            Letter::Hints => "@h#",
+            CompanionLetter::Queue => "@w#",
+            CompanionLetter::Heartbeats => "@a#",
+            CompanionLetter::Hints => "@h#",
         }
     }
 }
@@ -124,7 +124,7 @@ impl<'a> Companion<'a> {
 }
 
 /// The queues of many locks, one after the other: what their names begin with is written once.
-pub(super) struct Queues<'a> {
+pub(super) struct QueueNames<'a> {
     names: &'a Names,
     /// Begins with what stands before an untagged lock.
     text: String,
@@ -133,7 +133,7 @@ pub(super) struct Queues<'a> {
     tagged: String,
 }
 
-impl Queues<'_> {
+impl QueueNames<'_> {
     pub(super) fn of(&mut self, lock: &str) -> &str {
         if hash_tag(lock).is_some() {
             return self.names.of(lock).queue.text_in(&mut self.tagged);
@@ -188,16 +188,16 @@ impl Names {
         };
         LockKeys {
             counter: self.counter(lock),
-            queue: companion(Letter::Queue),
-            heartbeats: companion(Letter::Heartbeats),
-            hints: companion(Letter::Hints),
+            queue: companion(CompanionLetter::Queue),
+            heartbeats: companion(CompanionLetter::Heartbeats),
+            hints: companion(CompanionLetter::Hints),
         }
     }
 
     /// For the queues of many locks.
-    pub(super) fn queues(&self) -> Queues<'_> {
-        let text = [&*self.namespace, Letter::Queue.before()].concat();
-        Queues {
+    pub(super) fn queues(&self) -> QueueNames<'_> {
+        let text = [&*self.namespace, CompanionLetter::Queue.before()].concat();
+        QueueNames {
             names: self,
             begins: text.len(),
             text,

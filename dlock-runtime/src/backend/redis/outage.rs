@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// The attempts to connect of one pool.
 #[derive(Debug, Default)]
-pub(super) struct Attempts(Mutex<Counts>);
+pub(super) struct Attempts(Mutex<AttemptCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct AttemptCounts {
     begun: u64,
     /// How many had begun at the last success.
     begun_before_success: u64,
@@ -21,13 +21,13 @@ struct Counts {
 
 /// An attempt, by its number; the first is 1.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attempt(u64);
+pub(super) struct AttemptNumber(u64);
 
 impl Attempts {
-    pub(super) fn begin(&self) -> Attempt {
+    pub(super) fn begin(&self) -> AttemptNumber {
         self.note(|counts| {
             counts.begun += 1;
-            Attempt(counts.begun)
+            AttemptNumber(counts.begun)
         })
     }
 
@@ -42,7 +42,7 @@ impl Attempts {
     }
 
     /// Notes a failure; returns whether an outage begins with it.
-    pub(super) fn failed(&self, attempt: Attempt) -> bool {
+    pub(super) fn failed(&self, attempt: AttemptNumber) -> bool {
         self.note(|counts| {
             let is_old = attempt.0 <= counts.begun_before_success;
             let is_first = !is_old && counts.failed == 0;
@@ -51,7 +51,7 @@ impl Attempts {
         })
     }
 
-    fn note<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+    fn note<T>(&self, change: impl FnOnce(&mut AttemptCounts) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

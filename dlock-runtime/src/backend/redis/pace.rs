@@ -1,5 +1,5 @@
 //! Warns the operator when the server's clock and ours are known to drift apart or to step. There
-//! is one `Pace` per pool, for all its present and later connections. It only reports: leases do
+//! is one `ClockPace` per pool, for all its present and later connections. It only reports: leases do
 //! not depend on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,14 +16,14 @@ use crate::values::ttl::Margin;
 const EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct ClockPace {
     address: Arc<RedisAddress>,
     /// When the next answer may be examined, in nanoseconds of the pool's clock.
     next: AtomicU64,
     watch: Mutex<ClockWatch>,
 }
 
-impl Pace {
+impl ClockPace {
     pub(super) fn new(address: Arc<RedisAddress>, margin: Margin) -> Self {
         Self {
             address,

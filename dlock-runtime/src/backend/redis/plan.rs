@@ -9,10 +9,10 @@ use super::epochs::HighestEpoch;
 use super::grant_key::GrantKey;
 use super::membership::NodePlan;
 use super::names::Names;
-use super::outage::{Attempt, Attempts};
-use super::pace::Pace;
+use super::outage::{AttemptNumber, Attempts};
+use super::pace::ClockPace;
 use super::redirects::OfCluster;
-use super::target::Target;
+use super::target::ConnectionTarget;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
@@ -25,7 +25,7 @@ use crate::values::ttl::Margin;
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) address: Arc<RedisAddress>,
-    pub(super) target: Arc<Target>,
+    pub(super) target: Arc<ConnectionTarget>,
     pub(super) connect_timeout: Duration,
     pub(super) command_timeout: Duration,
     pub(super) max_in_flight: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) struct Plan {
     pub(super) poll_interval: PollInterval,
     pub(super) clock: Clock,
     pub(super) margin: Margin,
-    pub(super) pace: Arc<Pace>,
+    pub(super) pace: Arc<ClockPace>,
     pub(super) names: Names,
     pub(super) highest_epoch: HighestEpoch,
     pub(super) grant_key: GrantKey,
@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// Notes the result of an attempt to connect; logs the beginning and the end of each outage.
-    pub(super) fn connected(&self, attempt: Attempt, ended: Result<(), &CommandError>) {
+    pub(super) fn connected(&self, attempt: AttemptNumber, ended: Result<(), &CommandError>) {
         match ended {
             Ok(()) => {
                 if let Some(failed) = self.attempts.succeeded() {

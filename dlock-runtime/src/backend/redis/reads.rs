@@ -55,11 +55,11 @@ impl Reads {
 
 /// What one connection reads.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct ReadingMode {
     is_whole: AtomicBool,
 }
 
-impl Reading {
+impl ReadingMode {
     pub(super) fn of(reads: Reads) -> Self {
         Self {
             is_whole: AtomicBool::new(reads == Reads::Whole),

@@ -320,12 +320,12 @@ impl Script {
     }
 
     /// Begins a call, with capacity for this many more words and bytes.
-    pub(super) fn called(&self, by: By, words: usize, bytes: usize) -> Cmd {
+    pub(super) fn called(&self, by: CallBy, words: usize, bytes: usize) -> Cmd {
         let [whole, beginning] = &self.sha1;
         let (how, what) = match by {
-            By::Hash(Reads::Whole) => ("EVALSHA", whole),
-            By::Hash(Reads::Beginning) => ("EVALSHA", beginning),
-            By::Text(reads) => return self.called_by_text(reads, words, bytes),
+            CallBy::Hash(Reads::Whole) => ("EVALSHA", whole),
+            CallBy::Hash(Reads::Beginning) => ("EVALSHA", beginning),
+            CallBy::Text(reads) => return self.called_by_text(reads, words, bytes),
         };
         begun(how, what, words, bytes)
     }
@@ -336,7 +336,7 @@ impl Script {
     }
 
     /// A call with these keys and arguments.
-    pub(super) fn call(&self, by: By, keys: &[&str], arguments: &[impl ToRedisArgs]) -> Cmd {
+    pub(super) fn call(&self, by: CallBy, keys: &[&str], arguments: &[impl ToRedisArgs]) -> Cmd {
         let mut command = self.called(by, 1 + keys.len() + arguments.len(), 0);
         command.arg(keys.len()).arg(keys).arg(arguments);
         command
@@ -347,12 +347,12 @@ impl Script {
     pub(super) async fn run(
         connection: &mut MultiplexedConnection,
         reads: Reads,
-        call: impl Fn(By) -> Cmd,
+        call: impl Fn(CallBy) -> Cmd,
     ) -> Result<Value, RedisError> {
-        let mut by = By::Hash(reads); // one await for both calls: a future reserves room for each await
+        let mut by = CallBy::Hash(reads); // one await for both calls: a future reserves room for each await
         loop {
             match (call(by).query_async(connection).await, by) {
-                (Err(error), By::Hash(_)) if is_unknown(&error) => by = By::Text(reads),
+                (Err(error), CallBy::Hash(_)) if is_unknown(&error) => by = CallBy::Text(reads),
                 (answer, _) => return answer,
             }
         }
@@ -368,12 +368,12 @@ fn begun(how: &str, what: &str, words: usize, bytes: usize) -> Cmd {
 
 /// How a script is called.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum By {
+pub(super) enum CallBy {
     Hash(Reads),
     Text(Reads),
 }
 
-impl By {
+impl CallBy {
     /// In which order a script is called.
     pub(super) fn each(reads: Reads) -> [Self; 2] {
         [Self::Hash(reads), Self::Text(reads)]

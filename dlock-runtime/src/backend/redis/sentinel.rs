@@ -20,7 +20,7 @@ use super::client;
 use super::dial::dial;
 use super::io_task::IoTask;
 use super::plan::Plan;
-use super::reply_bound::{Asked, ReplyBound};
+use super::reply_bound::{Question, ReplyBound};
 use super::{errors, reply};
 use crate::backend::command_error::{self, CommandError};
 use crate::observe;
@@ -31,7 +31,7 @@ use crate::values::shown::NAME_AT_MOST;
 
 /// What one sentinel says about the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Answer {
+enum SentinelAnswer {
     At(Host),
     /// It knows no master of this name.
     UnknownName,
@@ -76,25 +76,28 @@ pub(super) async fn master(
     Err(no_majority(sentinels.hosts.len(), &said))
 }
 
-fn elected(answer: &Answer, sentinels: &Sentinels) -> Result<Host, CommandError> {
+fn elected(answer: &SentinelAnswer, sentinels: &Sentinels) -> Result<Host, CommandError> {
     match answer {
-        Answer::At(master) => Ok(master.clone()),
-        Answer::UnknownName => Err(CommandError::Setup(Reason::new(format_args!(
+        SentinelAnswer::At(master) => Ok(master.clone()),
+        SentinelAnswer::UnknownName => Err(CommandError::Setup(Reason::new(format_args!(
             "the sentinels know no master called {:?}; `SENTINEL MASTERS` lists the names",
             sentinels.master
         )))),
-        Answer::NoSentinel => Err(CommandError::Setup(Reason::new(
+        SentinelAnswer::NoSentinel => Err(CommandError::Setup(Reason::new(
             "url: most of its sentinels are none, but servers (unknown command SENTINEL): give the sentinels' own ports, usually 26379, or `redis://host:6379` for a server without sentinels",
         ))),
     }
 }
 
 /// Why no majority names a master; a refusal counts as the reason if a majority refuses.
-fn no_majority(sentinels: usize, said: &[(Host, Result<Answer, CommandError>)]) -> CommandError {
+fn no_majority(
+    sentinels: usize,
+    said: &[(Host, Result<SentinelAnswer, CommandError>)],
+) -> CommandError {
     let each = said.iter().map(|(host, answer)| match answer {
-        Ok(Answer::At(master)) => format!("{host} says {master}"),
-        Ok(Answer::UnknownName) => format!("{host} does not know the name"),
-        Ok(Answer::NoSentinel) => format!("{host} is no sentinel"),
+        Ok(SentinelAnswer::At(master)) => format!("{host} says {master}"),
+        Ok(SentinelAnswer::UnknownName) => format!("{host} does not know the name"),
+        Ok(SentinelAnswer::NoSentinel) => format!("{host} is no sentinel"),
         // What to do about it, the error says once.
         Err(CommandError::Refused(_, why)) => format!("{host}: {why}"),
         Err(why) => format!("{host}: {why}"),
@@ -121,7 +124,7 @@ async fn ask(
     sentinels: &Sentinels,
     host: &Host,
     within: Duration,
-) -> Result<Answer, CommandError> {
+) -> Result<SentinelAnswer, CommandError> {
     let asking = AsyncConnectionConfig::new();
     let (mut connection, _io_task) = connect(address, sentinels, host, within, asking).await?;
     let mut question = redis::cmd("SENTINEL");
@@ -129,7 +132,7 @@ async fn ask(
         .arg("GET-MASTER-ADDR-BY-NAME")
         .arg(&sentinels.master);
     let answer: Value = match question.query_async(&mut connection).await {
-        Err(error) if is_unknown_command(&error) => return Ok(Answer::NoSentinel),
+        Err(error) if is_unknown_command(&error) => return Ok(SentinelAnswer::NoSentinel),
         answer => answer.map_err(|error| errors::handshake_error(&error))?,
     };
     read(&answer).ok_or_else(|| {
@@ -142,15 +145,15 @@ fn is_unknown_command(error: &RedisError) -> bool {
     said.to_ascii_lowercase().starts_with("unknown command")
 }
 
-fn read(answer: &Value) -> Option<Answer> {
+fn read(answer: &Value) -> Option<SentinelAnswer> {
     match answer {
-        Value::Nil => Some(Answer::UnknownName),
+        Value::Nil => Some(SentinelAnswer::UnknownName),
         Value::Array(words) => match &words[..] {
             [name, port] => {
                 let (name, port) = (reply::text(name)?, reply::text(port)?);
                 let fits = (1..=NAME_AT_MOST).contains(&name.len());
                 let port = port.parse().ok().filter(|port| *port > 0 && fits)?;
-                Some(Answer::At(Host { name, port }))
+                Some(SentinelAnswer::At(Host { name, port }))
             }
             _ => None,
         },
@@ -167,7 +170,7 @@ async fn connect(
     config: AsyncConnectionConfig,
 ) -> Result<(MultiplexedConnection, IoTask), CommandError> {
     let (stream, _) = dial(address, host, Instant::now() + within).await?;
-    let (login, bound) = (&sentinels.login, ReplyBound::of(Asked::Sentinel));
+    let (login, bound) = (&sentinels.login, ReplyBound::of(Question::Sentinel));
     client::log_in(stream, 0, login, ProtocolVersion::RESP3, config, &bound).await
 }
 

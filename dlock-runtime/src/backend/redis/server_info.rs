@@ -37,13 +37,13 @@ pub(super) struct ServerInfo {
 }
 
 /// What a server says it is.
-struct Said {
+struct ServerIdentity {
     version: Option<String>,
     mode: Option<String>,
     role: Option<String>,
 }
 
-impl Said {
+impl ServerIdentity {
     fn by_hello(hello: &Value) -> Self {
         let field = |name| reply::field(hello, name);
         Self {
@@ -105,9 +105,12 @@ pub(super) async fn read_server_info(
     match kind {
         Ok(replication) if by_info && !is_refused => {
             let replication = reply::text(&replication).unwrap_or_default();
-            check_server(&Said::by_info(info, &replication, is_sharded), role)?;
+            check_server(
+                &ServerIdentity::by_info(info, &replication, is_sharded),
+                role,
+            )?;
         }
-        Ok(hello) => check_server(&Said::by_hello(&hello), role)?,
+        Ok(hello) => check_server(&ServerIdentity::by_hello(&hello), role)?,
         Err(error) => {
             // Redis 5 does not know HELLO, and that of 6.0 needs an argument.
             check_version(info_field(info, "redis_version"))?;
@@ -162,7 +165,7 @@ fn check_version(version: Option<&str>) -> Result<(), CommandError> {
 
 /// Refuses servers that dlock can't use: too old, a sentinel, a replica, a node of a cluster that is
 /// spoken to as one server, or the reverse.
-fn check_server(said: &Said, server: ServerRole) -> Result<(), CommandError> {
+fn check_server(said: &ServerIdentity, server: ServerRole) -> Result<(), CommandError> {
     let setup = |why: String| Err(CommandError::Setup(Reason::new(why)));
     check_version(said.version.as_deref())?;
     match said.mode.as_deref() {

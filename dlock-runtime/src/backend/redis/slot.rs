@@ -35,13 +35,13 @@ const ROWS_OF_WORKING: u32 = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    state: Mutex<State>,
+    state: Mutex<SlotInner>,
     /// Notified when an attempt has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotInner {
     live: Option<Arc<RedisLink>>,
     connecting: bool,
     /// The last attempt, which may have ended.
@@ -56,7 +56,7 @@ struct State {
     made: Option<Instant>,
 }
 
-impl State {
+impl SlotInner {
     fn usable(&self) -> Option<&Arc<RedisLink>> {
         let live = self.live.as_ref();
         live.filter(|link| link.connection.is_usable())
@@ -187,7 +187,7 @@ impl Slot {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotInner> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ use super::link::RedisLink;
 use super::membership::NodePlan;
 use super::names::Names;
 use super::outage::Attempts;
-use super::pace::Pace;
+use super::pace::ClockPace;
 use super::plain::{Checkouts, PlainLink};
 use super::plan::{Plan, PollInterval};
 use super::redirects::OfCluster;
@@ -87,7 +87,7 @@ impl Supervisor {
                         .as_ref()
                         .or(address.login.fixed_password()),
                 ),
-                pace: Arc::new(Pace::new(address.clone(), settings.clock_margin)),
+                pace: Arc::new(ClockPace::new(address.clone(), settings.clock_margin)),
                 address: address.clone(),
                 target: Arc::default(),
                 connect_timeout: settings.connect_timeout,

@@ -34,10 +34,10 @@ const LANDINGS: usize = 8;
 
 /// Where a pool's connections go.
 #[derive(Debug, Default)]
-pub(super) struct Target {
+pub(super) struct ConnectionTarget {
     /// How many masters have been known or, of a server that is given, how often it was replaced.
     generation: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<TargetState>,
     /// Notified when the first master is known.
     found: Notify,
     /// Notified when the master may have moved.
@@ -45,7 +45,7 @@ pub(super) struct Target {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TargetState {
     master: Option<Host>,
     /// The connections of the current generation; some may have ended.
     connections: Vec<Weak<dyn Outdated>>,
@@ -55,7 +55,7 @@ struct State {
     several: Option<[String; 2]>,
 }
 
-impl State {
+impl TargetState {
     /// The name leads to both servers; `true`: that was not known.
     fn leads_to(&mut self, both: &[String; 2]) -> bool {
         let is_news = self.several.is_none();
@@ -64,7 +64,7 @@ impl State {
     }
 }
 
-impl Target {
+impl ConnectionTarget {
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -189,7 +189,7 @@ impl Target {
         self.lock().several.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TargetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -214,11 +214,11 @@ fn speaks_no_tls() -> CommandError {
 type FilesRead = Option<Result<Arc<ClientConfig>, CommandError>>;
 
 /// The reads that have not ended.
-type Reads = Mutex<Vec<(Tls, watch::Receiver<FilesRead>)>>;
+type PendingReads = Mutex<Vec<(Tls, watch::Receiver<FilesRead>)>>;
 
 /// A file that blocks keeps one thread, however often it is asked for: each attempt joins the read
 /// that has not ended.
-static READS: PerProcess<Reads> = PerProcess::new(Mutex::new(Vec::new()));
+static READS: PerProcess<PendingReads> = PerProcess::new(Mutex::new(Vec::new()));
 
 fn reads() -> MutexGuard<'static, Vec<(Tls, watch::Receiver<FilesRead>)>> {
     READS.ours().lock().unwrap_or_else(PoisonError::into_inner)

@@ -31,8 +31,8 @@ impl RedisLink {
         for _ in 0..2 {
             let now = self.connection.clock.now();
             match self.send_batch(claim, writes, now.until(until)).await? {
-                (Said::Wrote(wrote), _) => return Ok(wrote),
-                (Said::Late { time }, sent) => self.connection.heard_time(time, sent),
+                (WriteReply::Wrote(wrote), _) => return Ok(wrote),
+                (WriteReply::Late { time }, sent) => self.connection.heard_time(time, sent),
             }
         }
         Err(CommandError::Unsent(Reason::new(
@@ -45,7 +45,7 @@ impl RedisLink {
         claim: &Claim,
         writes: &Writes<'_>,
         within: Duration,
-    ) -> Result<(Said, Moment), CommandError> {
+    ) -> Result<(WriteReply, Moment), CommandError> {
         let longest = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
         let not_after = self
             .server_time_at(self.connection.clock.now())
@@ -61,7 +61,7 @@ impl RedisLink {
             .script(&scripts::WRITE, &keys, &arguments, within)
             .await?;
         let said = read(&reply).ok_or_else(|| reply::unexpected("write", &reply))?;
-        if let Said::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, why)) = &said {
+        if let WriteReply::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, why)) = &said {
             let error = CommandError::Refused(Refusal::ReadOnly, why.clone());
             if let error @ CommandError::Unsent(_) = self.connection.noted(error) {
                 return Err(error); // a replica wrote nothing
@@ -71,7 +71,7 @@ impl RedisLink {
     }
 }
 
-enum Said {
+enum WriteReply {
     Wrote(Wrote),
     Late { time: u64 },
 }
@@ -103,7 +103,7 @@ fn arguments<'a>(value: &'a str, writes: &'a Writes<'_>, not_after: u64) -> Vec<
     words
 }
 
-fn read(reply: &Value) -> Option<Said> {
+fn read(reply: &Value) -> Option<WriteReply> {
     let Value::Array(items) = reply else {
         return None;
     };
@@ -112,12 +112,12 @@ fn read(reply: &Value) -> Option<Said> {
             .ok()?
             .checked_sub(1)
     };
-    Some(Said::Wrote(match reply::number(items.first()?)? {
+    Some(WriteReply::Wrote(match reply::number(items.first()?)? {
         0 => Wrote::NotOurs,
         1 => Wrote::All,
         5 => {
             let time = reply::number(items.get(1)?)?;
-            return Some(Said::Late { time });
+            return Some(WriteReply::Late { time });
         }
         6 => Wrote::Unfit(nth()?),
         8 => {

@@ -6,7 +6,7 @@
 //! within the same epoch.
 
 use super::{Grant, GrantKind, LocalQueue, Remote, WaiterId};
-use crate::client::lease::Terms;
+use crate::client::lease::LeaseTerms;
 use crate::policy::queue;
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
@@ -57,7 +57,7 @@ impl Grant {
     /// Whether this grant is as good as an own one for a waiter with these terms: nine tenths of
     /// its ttl are left, and it lasts as long as the waiter wants, or as a grant from the queue
     /// lasts at first. With `min_hold`, nothing is handed on.
-    pub(crate) fn suits(&self, terms: &Terms, now: Moment) -> bool {
+    pub(crate) fn suits(&self, terms: &LeaseTerms, now: Moment) -> bool {
         let is_long = match self.how {
             GrantKind::AtOnce => self.lease >= terms.lease().get(),
             GrantKind::InTurn => self.lease >= terms.lease().get().min(queue::CLAIM),

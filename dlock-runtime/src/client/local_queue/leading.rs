@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Attempt, LocalQueue, Next, Remote};
+use super::{Attempt, LeaderStep, LocalQueue, Remote};
 use crate::values::moment::Moment;
 
 /// A waiter that has not claimed its grant within this time is unresponsive: its task is not
@@ -39,26 +39,26 @@ impl<W> LocalQueue<W> {
     }
 
     /// What the leader has to do now.
-    pub(crate) fn next(&mut self, now: Moment) -> Next {
+    pub(crate) fn next(&mut self, now: Moment) -> LeaderStep {
         if self.fifo.is_empty() {
             self.has_leader = false;
-            return Next::Rest;
+            return LeaderStep::Rest;
         }
         match &self.remote {
             Remote::Held(..) | Remote::Vacant { .. } if self.first_responsive().is_none() => {
-                Next::Sleep(Moment::NEVER)
+                LeaderStep::Sleep(Moment::NEVER)
             }
             Remote::Held(_, grant) => grant
                 .handed_on_until(now)
-                .map_or(Next::Acquire, Next::Sleep),
-            Remote::Vacant { not_before } if *not_before <= now => Next::Acquire,
-            Remote::Vacant { not_before } => Next::Sleep(*not_before),
-            Remote::Queued { attempt, poll } if *poll <= now => Next::Poll(attempt.clone()),
-            Remote::Queued { poll, .. } => Next::Sleep(*poll),
+                .map_or(LeaderStep::Acquire, LeaderStep::Sleep),
+            Remote::Vacant { not_before } if *not_before <= now => LeaderStep::Acquire,
+            Remote::Vacant { not_before } => LeaderStep::Sleep(*not_before),
+            Remote::Queued { attempt, poll } if *poll <= now => LeaderStep::Poll(attempt.clone()),
+            Remote::Queued { poll, .. } => LeaderStep::Sleep(*poll),
             Remote::Granted(attempt, grant) if grant.deadline() <= now => {
                 let attempt = attempt.clone();
                 (self.remote, self.turn) = (Remote::vacant(now), None);
-                Next::GiveUp(attempt)
+                LeaderStep::GiveUp(attempt)
             }
             Remote::Granted(_, grant) => {
                 // A waiter that takes the grant does not notify the leader while it may be handed
@@ -66,25 +66,25 @@ impl<W> LocalQueue<W> {
                 let end = grant.handed_on_until(now).unwrap_or(grant.deadline());
                 self.watch_the_turn(now, end)
             }
-            Remote::Acquiring(_) => Next::Sleep(Moment::NEVER),
+            Remote::Acquiring(_) => LeaderStep::Sleep(Moment::NEVER),
         }
     }
 
     /// Marks a waiter that lets its turn pass as unresponsive, until it responds again.
-    fn watch_the_turn(&mut self, now: Moment, end: Moment) -> Next {
+    fn watch_the_turn(&mut self, now: Moment, end: Moment) -> LeaderStep {
         match &mut self.turn {
             Some((waiter_id, Some(until))) if *until <= now => {
                 self.unresponsive.insert(*waiter_id);
                 match self.wanted_by_somebody() {
-                    Some(attempt) => Next::GiveUp(attempt),
-                    None => Next::PassOn,
+                    Some(attempt) => LeaderStep::GiveUp(attempt),
+                    None => LeaderStep::PassOn,
                 }
             }
             Some((_, until)) => {
                 let until = *until.get_or_insert(now.plus(RESPONDS_WITHIN));
-                Next::Sleep(until.min(end))
+                LeaderStep::Sleep(until.min(end))
             }
-            None => Next::Sleep(end),
+            None => LeaderStep::Sleep(end),
         }
     }
 

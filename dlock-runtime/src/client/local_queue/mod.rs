@@ -68,7 +68,7 @@ pub(crate) struct LocalQueue<W> {
 
 /// What the leader has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum LeaderStep {
     /// Send an acquire for the first waiter.
     Acquire,
     /// Poll for this attempt.
@@ -85,7 +85,7 @@ pub(crate) enum Next {
 
 /// What a message about a token led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum MessageOutcome {
     /// The queue has recorded it; the waiter whose turn it is must be notified.
     Taken,
     /// No waiter is left: the token must be cleaned up.
@@ -212,13 +212,13 @@ impl<W> LocalQueue<W> {
 
 /// What the process has at the server.
 impl<W> LocalQueue<W> {
-    /// Whether an acquire may be sent. Check again after [`Next::Acquire`]: the lock may have been
+    /// Whether an acquire may be sent. Check again after [`LeaderStep::Acquire`]: the lock may have been
     /// handed on meanwhile.
     pub(crate) fn may_acquire(&self) -> bool {
         matches!(self.remote, Remote::Vacant { .. } | Remote::Held(..))
     }
 
-    /// An acquire is sent; only after [`Next::Acquire`], and if it still may.
+    /// An acquire is sent; only after [`LeaderStep::Acquire`], and if it still may.
     pub(crate) fn acquiring(&mut self, attempt: Attempt) {
         debug_assert!(self.may_acquire(), "one entry at a time");
         self.again = None;
@@ -228,12 +228,12 @@ impl<W> LocalQueue<W> {
     }
 
     /// The acquire or a poll says that we are in the server's queue. `poll`: when to poll next.
-    pub(crate) fn queued(&mut self, token: Token, poll: Moment) -> Outcome {
+    pub(crate) fn queued(&mut self, token: Token, poll: Moment) -> MessageOutcome {
         let (Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }) = &self.remote else {
-            return Outcome::NotOurs;
+            return MessageOutcome::NotOurs;
         };
         if attempt.token != token {
-            return Outcome::NotOurs;
+            return MessageOutcome::NotOurs;
         }
         let attempt = attempt.clone();
         let poll = self.again.take().map_or(poll, |again| again.min(poll));
@@ -242,7 +242,7 @@ impl<W> LocalQueue<W> {
     }
 
     /// The lock is ours: an answer or a push says so. The first notification wins.
-    pub(crate) fn granted(&mut self, token: Token, grant: Grant) -> Outcome {
+    pub(crate) fn granted(&mut self, token: Token, grant: Grant) -> MessageOutcome {
         match std::mem::replace(&mut self.remote, Remote::vacant(Moment::from_nanos(0))) {
             Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }
                 if attempt.token == token =>
@@ -253,7 +253,7 @@ impl<W> LocalQueue<W> {
             }
             kept => {
                 self.remote = kept;
-                Outcome::NotOurs
+                MessageOutcome::NotOurs
             }
         }
     }
@@ -379,13 +379,13 @@ impl<W> LocalQueue<W> {
         }
     }
 
-    fn wanted(&mut self) -> Outcome {
+    fn wanted(&mut self) -> MessageOutcome {
         let unwanted = if self.fifo.is_empty() {
             self.vacate()
         } else {
             self.wanted_by_somebody()
         };
-        unwanted.map_or(Outcome::Taken, Outcome::Unwanted)
+        unwanted.map_or(MessageOutcome::Taken, MessageOutcome::Unwanted)
     }
 
     /// A grant without a turn goes to the first responsive waiter; without one, it is given up.

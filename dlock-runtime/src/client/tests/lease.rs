@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 use super::{at, ms, terms, ttl};
-use crate::client::lease::{Due, Lease, Terms};
+use crate::client::lease::{Due, Lease, LeaseTerms};
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -113,7 +113,7 @@ proptest! {
         max_renewals in option::of(1..5u32),
     ) {
         let bounds = Bounds { max_hold: max_hold.map(ms), max_renewals, min_hold: None };
-        let terms = Terms { bounds, ..terms(length, watched.then_some(length / 3)) };
+        let terms = LeaseTerms { bounds, ..terms(length, watched.then_some(length / 3)) };
         let mut lease = Lease::granted(at(0), ms(left), &terms);
         let ends = max_hold.map_or(Moment::NEVER, at);
         let (mut now, mut given) = (0, at(0).plus(Margin::DEFAULT.validity(ms(length.min(left)))).min(ends));

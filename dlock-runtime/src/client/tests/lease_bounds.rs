@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{at, ms, terms, ttl};
-use crate::client::lease::{Due, Lease, Terms};
+use crate::client::lease::{Due, Lease, LeaseTerms};
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -15,8 +15,8 @@ const CLAIM: u64 = 3000 - 30 - 2;
 const WHOLE: u64 = 9000 - 90 - 2;
 
 /// Terms of 9 s.
-fn bound(renew: Option<u64>, bounds: Bounds) -> Terms {
-    Terms {
+fn bound(renew: Option<u64>, bounds: Bounds) -> LeaseTerms {
+    LeaseTerms {
         bounds,
         ..terms(9000, renew)
     }

@@ -1,7 +1,9 @@
 //! The local queue, one path at a time: the waiters, the attempt, and what becomes of a token.
 
 use super::{at, ms};
-use crate::client::local_queue::{Attempt, Check, Grant, LocalQueue, Outcome, Remote, WaiterId};
+use crate::client::local_queue::{
+    Attempt, Check, Grant, LocalQueue, MessageOutcome, Remote, WaiterId,
+};
 use crate::policy::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -55,7 +57,7 @@ pub(super) fn acquiring<const N: usize>(names: [&'static str; N]) -> (Queue, [Wa
 /// As [`acquiring`], and token 1 was granted at 0.
 pub(super) fn granted<const N: usize>(names: [&'static str; N]) -> (Queue, [WaiterId; N]) {
     let (mut queue, waiter_ids) = acquiring(names);
-    assert_eq!(queue.granted(token(1), grant(0)), Outcome::Taken);
+    assert_eq!(queue.granted(token(1), grant(0)), MessageOutcome::Taken);
     (queue, waiter_ids)
 }
 
@@ -139,7 +141,7 @@ fn the_last_waiter_inherits_what_was_acquired_for_those_before() {
     let (mut queue, [a]) = acquiring(["a"]);
     assert_eq!(queue.leave(a), None, "the acquire is on its way");
     let b = queue.enter("b");
-    assert_eq!(queue.granted(token(1), grant(0)), Outcome::Taken);
+    assert_eq!(queue.granted(token(1), grant(0)), MessageOutcome::Taken);
     assert_eq!(queue.check(b, at(1)), Check::Yours(attempt(1), grant(0)));
 }
 
@@ -167,36 +169,40 @@ fn a_stale_grant_is_named_and_its_finder_stays_in_the_queue() {
 /// exactly once.
 #[test]
 fn a_place_that_nobody_waits_for_is_named_once() {
-    type News = fn(&mut Queue) -> Outcome;
+    type News = fn(&mut Queue) -> MessageOutcome;
     let news: [(&str, News); 2] = [
         ("queued", |queue| queue.queued(token(1), at(50))),
         ("offered", |queue| queue.granted(token(1), grant(0))),
     ];
     for (name, tell) in news {
         let (mut queue, [a, b]) = acquiring(["a", "b"]);
-        assert_eq!(tell(&mut queue), Outcome::Taken);
+        assert_eq!(tell(&mut queue), MessageOutcome::Taken);
         assert_eq!(queue.leave(b), None, "{name}");
         assert_eq!(queue.leave(a), Some(attempt(1)), "{name}");
         assert_eq!(queue.leave(a), None, "{name}: twice");
         assert_eq!(queue.remote(), &vacant(0), "{name}");
         assert_eq!(
             tell(&mut queue),
-            Outcome::NotOurs,
+            MessageOutcome::NotOurs,
             "{name}: nor by late news"
         );
 
         let (mut queue, [a]) = acquiring(["a"]);
         assert_eq!(queue.leave(a), None);
-        assert_eq!(tell(&mut queue), Outcome::Unwanted(attempt(1)), "{name}");
+        assert_eq!(
+            tell(&mut queue),
+            MessageOutcome::Unwanted(attempt(1)),
+            "{name}"
+        );
         assert_eq!(queue.remote(), &vacant(0), "{name}");
         assert_eq!(
             tell(&mut queue),
-            Outcome::NotOurs,
+            MessageOutcome::NotOurs,
             "{name}: nor by late news"
         );
 
         let (mut queue, _) = acquiring(["a", "b"]);
-        assert_eq!(tell(&mut queue), Outcome::Taken);
+        assert_eq!(tell(&mut queue), MessageOutcome::Taken);
         let (fifo, unwanted) = queue.clear();
         assert_eq!(unwanted, Some(attempt(1)), "{name}");
         assert_eq!(
@@ -213,7 +219,7 @@ fn everybody_is_sent_away_and_an_acquire_on_its_way_is_waited_for() {
     assert_eq!(queue.clear().1, None);
     assert_eq!(queue.remote(), &Remote::Acquiring(attempt(1)));
     let outcome = queue.granted(token(1), grant(0));
-    assert_eq!(outcome, Outcome::Unwanted(attempt(1)));
+    assert_eq!(outcome, MessageOutcome::Unwanted(attempt(1)));
 
     let mut queue = held();
     assert_eq!(queue.clear().1, None, "a holder is not in line");
@@ -225,17 +231,17 @@ fn a_push_may_be_faster_than_the_answer_that_it_is_queued() {
     let (mut queue, [a]) = acquiring(["a"]);
     assert_eq!(
         queue.granted(token(1), grant(0)),
-        Outcome::Taken,
+        MessageOutcome::Taken,
         "the push"
     );
     assert_eq!(
         queue.queued(token(1), at(50)),
-        Outcome::NotOurs,
+        MessageOutcome::NotOurs,
         "the answer"
     );
     assert!(!queue.ended(token(1), at(0)), "nor is it over");
     let slower = queue.granted(token(1), grant(7));
-    assert_eq!(slower, Outcome::NotOurs, "the first word counts");
+    assert_eq!(slower, MessageOutcome::NotOurs, "the first word counts");
     assert_eq!(queue.check(a, at(1)), Check::Yours(attempt(1), grant(0)));
 }
 
@@ -243,11 +249,11 @@ fn a_push_may_be_faster_than_the_answer_that_it_is_queued() {
 fn a_place_moves_on_with_each_answer() {
     let (mut queue, _) = acquiring(["a"]);
     assert_eq!(queue.remote(), &Remote::Acquiring(attempt(1)));
-    assert_eq!(queue.queued(token(1), at(50)), Outcome::Taken);
+    assert_eq!(queue.queued(token(1), at(50)), MessageOutcome::Taken);
     assert_eq!(queue.remote(), &queued(1, 50));
-    assert_eq!(queue.queued(token(1), at(90)), Outcome::Taken);
+    assert_eq!(queue.queued(token(1), at(90)), MessageOutcome::Taken);
     assert_eq!(queue.remote(), &queued(1, 90));
-    assert_eq!(queue.granted(token(1), grant(60)), Outcome::Taken);
+    assert_eq!(queue.granted(token(1), grant(60)), MessageOutcome::Taken);
     assert_eq!(queue.remote(), &Remote::Granted(attempt(1), grant(60)));
 
     for was_queued in [false, true] {
@@ -277,10 +283,14 @@ fn news_of_other_tokens_are_not_ours() {
     ];
     for (mut queue, token) in not_theirs {
         let before = queue.clone();
-        assert_eq!(queue.queued(token, at(90)), Outcome::NotOurs, "{before:?}");
+        assert_eq!(
+            queue.queued(token, at(90)),
+            MessageOutcome::NotOurs,
+            "{before:?}"
+        );
         assert_eq!(
             queue.granted(token, grant(9)),
-            Outcome::NotOurs,
+            MessageOutcome::NotOurs,
             "{before:?}"
         );
         assert!(!queue.ended(token, at(90)), "{before:?}");

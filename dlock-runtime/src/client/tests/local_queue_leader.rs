@@ -2,7 +2,7 @@
 
 use super::local_queue::{COUNTS, Queue, acquiring, attempt, grant, granted, held, token, vacant};
 use super::{at, ms};
-use crate::client::local_queue::{Check, Next, Outcome, Remote, WaiterId};
+use crate::client::local_queue::{Check, LeaderStep, MessageOutcome, Remote, WaiterId};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
@@ -10,7 +10,7 @@ use crate::values::ttl::Margin;
 /// Token 1 is in the queue, to be polled at 50.
 fn queued() -> Queue {
     let (mut queue, _) = acquiring(["a"]);
-    assert_eq!(queue.queued(token(1), at(50)), Outcome::Taken);
+    assert_eq!(queue.queued(token(1), at(50)), MessageOutcome::Taken);
     queue
 }
 
@@ -35,12 +35,12 @@ fn a_leader_is_dismissed_when_nobody_waits_and_not_before() {
     let mut queue = Queue::default();
     let a = queue.enter("a");
     assert!(queue.become_leader());
-    assert_eq!(queue.next(at(0)), Next::Acquire);
+    assert_eq!(queue.next(at(0)), LeaderStep::Acquire);
     queue.leave(a);
     let b = queue.enter("b");
     assert!(!queue.become_leader(), "it was not dismissed meanwhile");
     queue.leave(b);
-    assert_eq!(queue.next(at(0)), Next::Rest);
+    assert_eq!(queue.next(at(0)), LeaderStep::Rest);
     assert!(!queue.become_leader(), "still nobody waits");
     queue.enter("c");
     assert!(queue.become_leader(), "and a new one is needed");
@@ -59,9 +59,9 @@ fn what_a_leader_has_to_do() {
         queue.ended(token(1), at(70));
         queue
     };
-    let (acquire, sleep) = (Next::Acquire, |until| Next::Sleep(at(until)));
-    let poll = Next::Poll(attempt(1));
-    let asked = Next::Sleep(Moment::NEVER); // the answer wakes it
+    let (acquire, sleep) = (LeaderStep::Acquire, |until| LeaderStep::Sleep(at(until)));
+    let poll = LeaderStep::Poll(attempt(1));
+    let asked = LeaderStep::Sleep(Moment::NEVER); // the answer wakes it
     for (name, mut queue, now, expected) in [
         ("gone", gone(), 69, sleep(70)),
         ("gone", gone(), 70, acquire.clone()),
@@ -81,9 +81,9 @@ fn what_a_leader_has_to_do() {
 #[test]
 fn a_grant_that_no_waiter_took_is_given_up_once_and_polled_for_again() {
     let (mut queue, [a]) = granted(["a"]);
-    assert_eq!(queue.next(at(COUNTS)), Next::GiveUp(attempt(1)));
+    assert_eq!(queue.next(at(COUNTS)), LeaderStep::GiveUp(attempt(1)));
     assert_eq!(queue.remote(), &vacant(COUNTS));
-    assert_eq!(queue.next(at(COUNTS)), Next::Acquire);
+    assert_eq!(queue.next(at(COUNTS)), LeaderStep::Acquire);
     assert_eq!(queue.leave(a), None, "it has been named");
 }
 
@@ -92,12 +92,12 @@ fn the_next_waiter_acquires_while_the_one_before_holds() {
     let mut queue = held();
     let b = queue.enter("b");
     assert!(queue.become_leader());
-    assert_eq!(queue.next(at(1)), Next::Acquire);
+    assert_eq!(queue.next(at(1)), LeaderStep::Acquire);
     queue.acquiring(attempt(2));
     queue.left(token(1), at(2));
     assert_eq!(queue.remote(), &Remote::Acquiring(attempt(2)), "left alone");
     queue.leave(b);
-    assert_eq!(queue.next(at(3)), Next::Rest);
+    assert_eq!(queue.next(at(3)), LeaderStep::Rest);
 }
 
 #[test]
@@ -105,9 +105,13 @@ fn a_pause_holds_back_the_next_acquire_and_nothing_else() {
     let mut queue = Queue::default();
     queue.enter("a");
     queue.pause(at(90));
-    assert_eq!(queue.next(at(89)), Next::Sleep(at(90)));
+    assert_eq!(queue.next(at(89)), LeaderStep::Sleep(at(90)));
     queue.pause(at(60));
-    assert_eq!(queue.next(at(60)), Next::Acquire, "the last word counts");
+    assert_eq!(
+        queue.next(at(60)),
+        LeaderStep::Acquire,
+        "the last word counts"
+    );
     for mut queue in [acquiring(["a"]).0, queued(), granted(["a"]).0] {
         let before = queue.clone();
         queue.pause(at(90));
@@ -121,34 +125,38 @@ fn a_pause_holds_back_the_next_acquire_and_nothing_else() {
 fn a_pause_counts_while_another_of_this_process_holds_the_lock() {
     let mut queue = held();
     queue.enter("b");
-    assert_eq!(queue.next(at(0)), Next::Acquire);
+    assert_eq!(queue.next(at(0)), LeaderStep::Acquire);
     queue.pause(at(90));
-    assert_eq!(queue.next(at(89)), Next::Sleep(at(90)));
+    assert_eq!(queue.next(at(89)), LeaderStep::Sleep(at(90)));
     queue.left(token(1), at(10));
     assert_eq!(
         queue.next(at(89)),
-        Next::Sleep(at(90)),
+        LeaderStep::Sleep(at(90)),
         "still no connection"
     );
     queue.poll_now(at(20));
-    assert_eq!(queue.next(at(20)), Next::Acquire);
+    assert_eq!(queue.next(at(20)), LeaderStep::Acquire);
 }
 
 #[test]
 fn who_hurries_acquires_at_once_and_never_later() {
     let mut queue = queued();
     queue.poll_now(at(60));
-    assert_eq!(queue.next(at(50)), Next::Poll(attempt(1)), "never later");
+    assert_eq!(
+        queue.next(at(50)),
+        LeaderStep::Poll(attempt(1)),
+        "never later"
+    );
     queue.poll_now(at(20));
-    assert_eq!(queue.next(at(20)), Next::Poll(attempt(1)));
+    assert_eq!(queue.next(at(20)), LeaderStep::Poll(attempt(1)));
 
     let mut queue = Queue::default();
     queue.enter("a");
     queue.pause(at(90));
     queue.poll_now(at(95));
-    assert_eq!(queue.next(at(89)), Next::Sleep(at(90)), "never later");
+    assert_eq!(queue.next(at(89)), LeaderStep::Sleep(at(90)), "never later");
     queue.poll_now(at(20));
-    assert_eq!(queue.next(at(20)), Next::Acquire);
+    assert_eq!(queue.next(at(20)), LeaderStep::Acquire);
 
     for mut queue in [granted(["a"]).0, held()] {
         let before = queue.clone();
@@ -163,32 +171,39 @@ fn a_new_leader_takes_up_the_place_of_the_old_one() {
     let mut queue = queued();
     assert!(queue.become_leader());
     queue.leader_gone();
-    assert_eq!(queue.granted(token(1), grant(0)), Outcome::Taken, "a push");
+    assert_eq!(
+        queue.granted(token(1), grant(0)),
+        MessageOutcome::Taken,
+        "a push"
+    );
     assert!(queue.become_leader());
-    assert_eq!(queue.next(at(1)), Next::Sleep(at(COUNTS)));
+    assert_eq!(queue.next(at(1)), LeaderStep::Sleep(at(COUNTS)));
 }
 
 #[test]
 fn what_is_missed_while_the_acquire_is_on_its_way_is_polled_for_at_once() {
     let (mut queue, _) = acquiring(["a"]);
     queue.poll_now(at(5));
-    assert_eq!(queue.queued(token(1), at(1000)), Outcome::Taken);
-    assert_eq!(queue.next(at(6)), Next::Poll(attempt(1)));
-    assert_eq!(queue.queued(token(1), at(1000)), Outcome::Taken);
-    assert_eq!(queue.next(at(7)), Next::Sleep(at(1000)), "once");
+    assert_eq!(queue.queued(token(1), at(1000)), MessageOutcome::Taken);
+    assert_eq!(queue.next(at(6)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.queued(token(1), at(1000)), MessageOutcome::Taken);
+    assert_eq!(queue.next(at(7)), LeaderStep::Sleep(at(1000)), "once");
 }
 
 /// Any client that may publish can send a hint each millisecond.
 #[test]
 fn hints_cost_ten_polls_a_second_however_many_there_are() {
     let (mut queue, _) = acquiring(["a"]);
-    assert_eq!(queue.queued(token(1), at(1000)), Outcome::Taken);
+    assert_eq!(queue.queued(token(1), at(1000)), MessageOutcome::Taken);
     let mut polls = Vec::new();
     for now in 0..1000 {
         queue.hint(at(now));
-        if queue.next(at(now)) == Next::Poll(attempt(1)) {
+        if queue.next(at(now)) == LeaderStep::Poll(attempt(1)) {
             polls.push(now);
-            assert_eq!(queue.queued(token(1), at(now + 1000)), Outcome::Taken);
+            assert_eq!(
+                queue.queued(token(1), at(now + 1000)),
+                MessageOutcome::Taken
+            );
         }
     }
     assert_eq!(polls, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
@@ -201,7 +216,7 @@ fn a_nodes_hint_counts_at_once_unless_those_before_were_false() {
     queue.enter("a");
     queue.pause(at(90));
     assert!(queue.freed(at(20)));
-    assert_eq!(queue.next(at(20)), Next::Acquire);
+    assert_eq!(queue.next(at(20)), LeaderStep::Acquire);
     assert!(!queue.freed(at(20)), "nothing to do for the second one");
 
     let outvoted_after = |told: &[u64], next_freed| {
@@ -213,18 +228,24 @@ fn a_nodes_hint_counts_at_once_unless_those_before_were_false() {
         queue.pause_unless_told(at(1000), at(next_freed));
         queue
     };
-    assert_eq!(outvoted_after(&[], 0).next(at(50)), Next::Sleep(at(1000)));
-    assert_eq!(outvoted_after(&[40, 45], 0).next(at(50)), Next::Acquire);
+    assert_eq!(
+        outvoted_after(&[], 0).next(at(50)),
+        LeaderStep::Sleep(at(1000))
+    );
+    assert_eq!(
+        outvoted_after(&[40, 45], 0).next(at(50)),
+        LeaderStep::Acquire
+    );
     let mut queue = outvoted_after(&[40, 45], 100);
-    assert_eq!(queue.next(at(50)), Next::Sleep(at(100)));
+    assert_eq!(queue.next(at(50)), LeaderStep::Sleep(at(100)));
     assert!(!queue.freed(at(60)), "no earlier");
-    assert_eq!(queue.next(at(60)), Next::Sleep(at(100)));
+    assert_eq!(queue.next(at(60)), LeaderStep::Sleep(at(100)));
 
     let mut queue = outvoted_after(&[], 100);
     assert!(queue.freed(at(60)));
-    assert_eq!(queue.next(at(60)), Next::Sleep(at(100)));
+    assert_eq!(queue.next(at(60)), LeaderStep::Sleep(at(100)));
     queue.poll_now(at(60)); // not a hint
-    assert_eq!(queue.next(at(60)), Next::Acquire);
+    assert_eq!(queue.next(at(60)), LeaderStep::Acquire);
 }
 
 /// A poll costs the server a hundred times what a hint does.
@@ -237,11 +258,14 @@ fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
         if now == 250 {
             queue.poll_now(at(now)); // not a hint: this comes from the server
         }
-        if queue.next(at(now)) == Next::Poll(attempt(1)) {
+        if queue.next(at(now)) == LeaderStep::Poll(attempt(1)) {
             if queue.polls_by_itself() {
                 alone.push(now);
             }
-            assert_eq!(queue.queued(token(1), at(now + 1000)), Outcome::Taken);
+            assert_eq!(
+                queue.queued(token(1), at(now + 1000)),
+                MessageOutcome::Taken
+            );
         }
     }
     assert_eq!(alone, [0, 250]);
@@ -253,46 +277,50 @@ fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
 fn each_place_may_be_hinted_at_at_once() {
     let mut queue = queued();
     assert!(queue.hint(at(10)));
-    assert_eq!(queue.next(at(10)), Next::Poll(attempt(1)));
+    assert_eq!(queue.next(at(10)), LeaderStep::Poll(attempt(1)));
     assert!(queue.ended(token(1), at(10)));
-    assert_eq!(queue.next(at(11)), Next::Acquire);
+    assert_eq!(queue.next(at(11)), LeaderStep::Acquire);
     queue.acquiring(attempt(2));
-    assert_eq!(queue.queued(token(2), at(1011)), Outcome::Taken);
+    assert_eq!(queue.queued(token(2), at(1011)), MessageOutcome::Taken);
     assert!(queue.hint(at(12)));
-    assert_eq!(queue.next(at(12)), Next::Poll(attempt(2)), "its first");
-    assert_eq!(queue.queued(token(2), at(1012)), Outcome::Taken);
+    assert_eq!(
+        queue.next(at(12)),
+        LeaderStep::Poll(attempt(2)),
+        "its first"
+    );
+    assert_eq!(queue.queued(token(2), at(1012)), MessageOutcome::Taken);
     assert!(queue.hint(at(13)));
-    assert_eq!(queue.next(at(13)), Next::Sleep(at(112)));
+    assert_eq!(queue.next(at(13)), LeaderStep::Sleep(at(112)));
 }
 
 /// The poll under way may have been executed before the grant that is hinted at.
 #[test]
 fn a_hint_during_a_command_is_polled_for_afterwards() {
     let mut queue = queued();
-    assert_eq!(queue.next(at(50)), Next::Poll(attempt(1)));
+    assert_eq!(queue.next(at(50)), LeaderStep::Poll(attempt(1)));
     assert!(queue.hint(at(51)));
-    assert_eq!(queue.queued(token(1), at(1050)), Outcome::Taken);
-    assert_eq!(queue.next(at(52)), Next::Poll(attempt(1)));
-    assert_eq!(queue.queued(token(1), at(1050)), Outcome::Taken);
-    assert_eq!(queue.next(at(53)), Next::Sleep(at(1050)), "once");
+    assert_eq!(queue.queued(token(1), at(1050)), MessageOutcome::Taken);
+    assert_eq!(queue.next(at(52)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.queued(token(1), at(1050)), MessageOutcome::Taken);
+    assert_eq!(queue.next(at(53)), LeaderStep::Sleep(at(1050)), "once");
 
     let (mut queue, _) = acquiring(["a"]);
     assert!(queue.hint(at(5)));
     assert!(!queue.hint(at(6)), "it is asked anyway");
-    assert_eq!(queue.queued(token(1), at(1000)), Outcome::Taken);
-    assert_eq!(queue.next(at(7)), Next::Poll(attempt(1)));
+    assert_eq!(queue.queued(token(1), at(1000)), MessageOutcome::Taken);
+    assert_eq!(queue.next(at(7)), LeaderStep::Poll(attempt(1)));
 }
 
 #[test]
 fn a_hint_never_puts_a_poll_off_and_says_nothing_elsewhere() {
     let mut queue = queued();
     assert!(queue.hint(at(10)));
-    assert_eq!(queue.queued(token(1), at(50)), Outcome::Taken);
+    assert_eq!(queue.queued(token(1), at(50)), MessageOutcome::Taken);
     assert!(
         !queue.hint(at(20)),
         "the poll at 50 is sooner than the next hint that counts"
     );
-    assert_eq!(queue.next(at(50)), Next::Poll(attempt(1)));
+    assert_eq!(queue.next(at(50)), LeaderStep::Poll(attempt(1)));
     for mut queue in [granted(["a"]).0, held(), Queue::default()] {
         let before = queue.clone();
         assert!(!queue.hint(at(20)));
@@ -305,7 +333,7 @@ fn granted_for_long() -> (super::local_queue::Queue, [WaiterId; 3]) {
     let (mut queue, waiter_ids) = acquiring(["a", "b", "c"]);
     let mut long = grant(0);
     long.lease = ms(60_000);
-    assert_eq!(queue.granted(token(1), long), Outcome::Taken);
+    assert_eq!(queue.granted(token(1), long), MessageOutcome::Taken);
     (queue, waiter_ids)
 }
 
@@ -313,9 +341,9 @@ fn granted_for_long() -> (super::local_queue::Queue, [WaiterId; 3]) {
 fn a_waiter_that_does_not_take_its_turn_is_passed_over_and_keeps_its_id() {
     let (mut queue, [a, b, c]) = granted_for_long();
     assert_eq!((queue.called(), queue.first()), (Some(&"a"), Some(&"a")));
-    assert_eq!(queue.next(at(10)), Next::Sleep(at(1010)));
-    assert_eq!(queue.next(at(1009)), Next::Sleep(at(1010)));
-    assert_eq!(queue.next(at(1010)), Next::PassOn);
+    assert_eq!(queue.next(at(10)), LeaderStep::Sleep(at(1010)));
+    assert_eq!(queue.next(at(1009)), LeaderStep::Sleep(at(1010)));
+    assert_eq!(queue.next(at(1010)), LeaderStep::PassOn);
     assert_eq!((queue.called(), queue.first()), (Some(&"b"), Some(&"b")));
     assert_eq!(queue.check(c, at(1011)), Check::Wait);
     assert_eq!(queue.check(a, at(1011)), Check::Wait, "its turn is over");
@@ -329,8 +357,8 @@ fn a_waiter_that_does_not_take_its_turn_is_passed_over_and_keeps_its_id() {
 #[test]
 fn a_turn_passes_on_when_its_waiter_leaves_and_skips_the_unresponsive() {
     let (mut queue, [a, b, c]) = granted_for_long();
-    assert_eq!(queue.next(at(0)), Next::Sleep(at(1000)));
-    assert_eq!(queue.next(at(1000)), Next::PassOn); // a is unresponsive
+    assert_eq!(queue.next(at(0)), LeaderStep::Sleep(at(1000)));
+    assert_eq!(queue.next(at(1000)), LeaderStep::PassOn); // a is unresponsive
     assert_eq!(queue.leave(b), None);
     assert_eq!(queue.called(), Some(&"c"));
     assert_eq!(queue.leave(a), None, "not its turn");
@@ -344,20 +372,27 @@ fn without_a_responsive_waiter_the_lock_is_given_up_and_not_acquired() {
     let mut long = grant(0);
     long.lease = ms(60_000);
     queue.granted(token(1), long);
-    assert_eq!(queue.next(at(0)), Next::Sleep(at(1000)));
-    assert_eq!(queue.next(at(1000)), Next::GiveUp(attempt(1)));
-    assert_eq!(queue.next(at(9000)), Next::Sleep(Moment::NEVER));
+    assert_eq!(queue.next(at(0)), LeaderStep::Sleep(at(1000)));
+    assert_eq!(queue.next(at(1000)), LeaderStep::GiveUp(attempt(1)));
+    assert_eq!(queue.next(at(9000)), LeaderStep::Sleep(Moment::NEVER));
 
     // What was acquired before that is unwanted as well.
     queue.enter("b");
-    assert_eq!(queue.next(at(9000)), Next::Acquire);
+    assert_eq!(queue.next(at(9000)), LeaderStep::Acquire);
     queue.acquiring(attempt(2));
     let b = a + 1;
     queue.leave(b);
-    assert_eq!(queue.granted(token(2), long), Outcome::Unwanted(attempt(2)));
+    assert_eq!(
+        queue.granted(token(2), long),
+        MessageOutcome::Unwanted(attempt(2))
+    );
 
     assert!(queue.responds(a));
-    assert_eq!(queue.next(at(9001)), Next::Acquire, "it is heard of again");
+    assert_eq!(
+        queue.next(at(9001)),
+        LeaderStep::Acquire,
+        "it is heard of again"
+    );
 }
 
 #[test]
@@ -366,7 +401,7 @@ fn a_leader_epoch_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
     assert!(queue.become_leader());
     assert_eq!(queue.take_over_lead(), Some(attempt(1)));
     assert!(!queue.become_leader(), "it has a leader");
-    assert_eq!(queue.next(at(0)), Next::Acquire);
+    assert_eq!(queue.next(at(0)), LeaderStep::Acquire);
     assert!(
         !queue.ended(token(1), at(0)),
         "the old answer means nothing"
@@ -374,7 +409,7 @@ fn a_leader_epoch_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
 
     let mut queue = queued();
     assert_eq!(queue.take_over_lead(), None, "a place goes on");
-    assert_eq!(queue.next(at(50)), Next::Poll(attempt(1)));
+    assert_eq!(queue.next(at(50)), LeaderStep::Poll(attempt(1)));
 }
 
 /// Granted at 0 for 1 s, to be handed on once within 50 ms; taken at 1, and one more waits.
@@ -382,10 +417,10 @@ fn held_in_a_chain() -> (Queue, [WaiterId; 2]) {
     let (mut queue, waiter_ids) = acquiring(["a", "b"]);
     let bounds = Handoff::up_to(1, ms(50));
     let row = grant(0).to_be_handed_on(&bounds, Margin::DEFAULT, at(0));
-    assert_eq!(queue.granted(token(1), row), Outcome::Taken);
+    assert_eq!(queue.granted(token(1), row), MessageOutcome::Taken);
     assert_eq!(
         queue.next(at(0)),
-        Next::Sleep(at(50)),
+        LeaderStep::Sleep(at(50)),
         "not for the turn's second"
     );
     assert_eq!(
@@ -401,7 +436,7 @@ fn a_grant_is_over_earlier_where_the_margin_is_wider() {
     for (now, is_over) in [(897, false), (898, true)] {
         let (mut queue, [a]) = acquiring(["a"]);
         let grant = grant(0).to_be_handed_on(&Handoff::up_to(0, ms(0)), margin, at(0));
-        assert_eq!(queue.granted(token(1), grant), Outcome::Taken);
+        assert_eq!(queue.granted(token(1), grant), MessageOutcome::Taken);
         let found = queue.check(a, at(now));
         assert_eq!(found == Check::Stale(attempt(1)), is_over, "{now}");
     }
@@ -423,16 +458,16 @@ fn how_long_a_lock_is_handed_on_counts_from_when_the_grant_is_known() {
 #[test]
 fn the_next_is_acquired_when_the_lock_can_no_longer_be_handed_on() {
     let (mut queue, [_, b]) = held_in_a_chain();
-    assert_eq!(queue.next(at(1)), Next::Sleep(at(50)));
-    assert_eq!(queue.next(at(50)), Next::Acquire);
+    assert_eq!(queue.next(at(1)), LeaderStep::Sleep(at(50)));
+    assert_eq!(queue.next(at(50)), LeaderStep::Acquire);
 
     let (mut queue, _) = held_in_a_chain();
     queue.end_chain_unless(|who, _| *who == "b");
-    assert_eq!(queue.next(at(1)), Next::Sleep(at(50)));
+    assert_eq!(queue.next(at(1)), LeaderStep::Sleep(at(50)));
     queue.end_chain_unless(|who, _| *who == "a");
     assert_eq!(
         queue.next(at(1)),
-        Next::Acquire,
+        LeaderStep::Acquire,
         "b could not begin with it"
     );
     assert!(!queue.can_hand_on(token(1), at(1), |_, _| true));
@@ -444,7 +479,7 @@ fn the_next_is_acquired_when_the_lock_can_no_longer_be_handed_on() {
     };
     assert_eq!((second.chain.index, second.chain.since), (1, Some(at(2))));
     queue.enter("c");
-    assert_eq!(queue.next(at(3)), Next::Acquire, "once only");
+    assert_eq!(queue.next(at(3)), LeaderStep::Acquire, "once only");
     assert!(!queue.can_hand_on(token(1), at(3), |_, _| true));
 }
 
@@ -455,7 +490,7 @@ fn a_queue_is_missed_while_its_lock_may_be_handed_on() {
     queue.become_leader();
     queue.leave(b);
     assert!(!queue.is_idle_at(at(50)), "somebody drives");
-    assert_eq!(queue.next(at(1)), Next::Rest);
+    assert_eq!(queue.next(at(1)), LeaderStep::Rest);
     assert!(!queue.is_idle_at(at(49)), "whoever comes may have it");
     assert!(queue.is_idle_at(at(50)), "whoever comes has to ask");
     queue.left(token(1), at(50));

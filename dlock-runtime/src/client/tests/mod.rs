@@ -13,14 +13,14 @@ mod token_life;
 mod token_storm;
 mod token_wait;
 
-use crate::client::lease::Terms;
+use crate::client::lease::LeaseTerms;
 use crate::policy::tests::{at, ms, ttl};
 use crate::values::bounds::Bounds;
 use crate::values::ttl::Margin;
 
 /// In milliseconds.
-fn terms(length: u64, renew: Option<u64>) -> Terms {
-    Terms {
+fn terms(length: u64, renew: Option<u64>) -> LeaseTerms {
+    LeaseTerms {
         ttl: ttl(length),
         renew: renew.map(ms),
         bounds: Bounds::default(),

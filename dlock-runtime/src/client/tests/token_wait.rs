@@ -1,7 +1,7 @@
 //! The token table and the queue: waiting for a turn, giving up, strays.
 
 use super::{at, ms, terms, ttl};
-use crate::client::lease::{Lease, Terms};
+use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::tokens::{Action, Census, Tokens};
 use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep};
 use crate::values::bounds::Bounds;
@@ -37,7 +37,7 @@ pub(super) fn waiting() -> Table {
 /// From 0 on, renewed every 300 ms.
 pub(super) fn holding(bounds: Bounds) -> Table {
     let (mut table, renewed) = (acquiring(), terms(900, Some(300)));
-    let terms = Terms { bounds, ..renewed };
+    let terms = LeaseTerms { bounds, ..renewed };
     let lease = Lease::granted(at(0), terms.lease().get(), &terms);
     assert!(table.granted(token(), lease, 5));
     table

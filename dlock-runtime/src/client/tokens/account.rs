@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::entries::State;
+use super::entries::TokenStage;
 use super::moves::End;
 use super::{Action, Census, Standing, Tokens};
 use crate::values::error::LostCause;
@@ -21,7 +21,7 @@ impl<H: Clone> Tokens<H> {
     /// What a value of this token at the server means.
     pub(crate) fn standing(&self, token: Token, now: Moment) -> Standing {
         match self.entries.state(token) {
-            Some(State::Holding { lease, .. }) if now < lease.deadline() => Standing::Holds,
+            Some(TokenStage::Holding { lease, .. }) if now < lease.deadline() => Standing::Holds,
             Some(_) => Standing::Open,
             None => Standing::Over,
         }
@@ -35,14 +35,14 @@ impl<H: Clone> Tokens<H> {
     /// Whether this token is being cleaned up.
     #[cfg(test)]
     pub(crate) fn is_cleaning_up(&self, token: Token) -> bool {
-        matches!(self.entries.state(token), Some(State::CleaningUp(_)))
+        matches!(self.entries.state(token), Some(TokenStage::CleaningUp(_)))
     }
 
     /// When the lease of a held token ends without a renewal.
     #[cfg(test)]
     pub(crate) fn deadline(&self, token: Token) -> Option<Moment> {
         match self.entries.state(token)? {
-            State::Holding { lease, .. } => Some(lease.deadline()),
+            TokenStage::Holding { lease, .. } => Some(lease.deadline()),
             _ => None,
         }
     }
@@ -51,11 +51,11 @@ impl<H: Clone> Tokens<H> {
         let mut census = Census::default();
         for entry in self.entries.iter() {
             *match entry.state {
-                State::Acquiring => &mut census.acquiring,
-                State::Waiting => &mut census.waiting,
-                State::Holding { .. } => &mut census.held,
-                State::Releasing { .. } => &mut census.releasing,
-                State::CleaningUp(_) => &mut census.cleaning_up,
+                TokenStage::Acquiring => &mut census.acquiring,
+                TokenStage::Waiting => &mut census.waiting,
+                TokenStage::Holding { .. } => &mut census.held,
+                TokenStage::Releasing { .. } => &mut census.releasing,
+                TokenStage::CleaningUp(_) => &mut census.cleaning_up,
             } += 1;
         }
         census
@@ -64,7 +64,7 @@ impl<H: Clone> Tokens<H> {
     /// The holders of all held locks.
     pub(crate) fn holders(&self) -> impl Iterator<Item = &H> {
         self.entries.iter().filter_map(|entry| match &entry.state {
-            State::Holding { holder, .. } => Some(holder),
+            TokenStage::Holding { holder, .. } => Some(holder),
             _ => None,
         })
     }
@@ -72,7 +72,7 @@ impl<H: Clone> Tokens<H> {
     /// The keys of all held locks.
     pub(crate) fn held(&self) -> Vec<Arc<str>> {
         let all = self.entries.iter();
-        let held = all.filter(|entry| matches!(entry.state, State::Holding { .. }));
+        let held = all.filter(|entry| matches!(entry.state, TokenStage::Holding { .. }));
         held.map(|entry| entry.claim.key.clone()).collect()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The host's clock comes in as `now`. Invariant: one call ends after a bounded number of passes.
 
-use super::entries::{Entry, State};
+use super::entries::{TokenEntry, TokenStage};
 use super::moves::End;
 use super::{Action, Tokens};
 use crate::client::lease::{Due, Lease};
@@ -24,7 +24,7 @@ impl<H: Clone> Tokens<H> {
 
     /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
     pub(crate) fn next_check_at(&self, token: Token) -> Option<Moment> {
-        self.entries.get(token).map(Entry::next_check)
+        self.entries.get(token).map(TokenEntry::next_check)
     }
 
     /// All actions that are due now. A renewal takes along those that would be due soon, so that
@@ -37,7 +37,7 @@ impl<H: Clone> Tokens<H> {
                 break;
             }
             for token in due {
-                if let Some(State::Holding { lease, .. }) = self.entries.state(token) {
+                if let Some(TokenStage::Holding { lease, .. }) = self.entries.state(token) {
                     horizon = horizon.max(lease.early_renewals_until(now));
                 }
                 actions.extend(self.due_of(token, now));
@@ -55,12 +55,12 @@ impl<H: Clone> Tokens<H> {
     pub(crate) fn due_of(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
         let entry = self.entries.get_mut(token)?;
         let next = match &mut entry.state {
-            State::Holding { lease, .. } => match lease.due(now) {
+            TokenStage::Holding { lease, .. } => match lease.due(now) {
                 Due::Nothing => lease.next(),
                 Due::Renewal => return self.renew(token, now, |_| true),
                 Due::End(cause) => return self.lose(token, End::Over(cause), now),
             },
-            State::CleaningUp(it) if now >= it.give_up => {
+            TokenStage::CleaningUp(it) if now >= it.give_up => {
                 let (holder, claim) = (it.holder.take(), entry.claim.clone());
                 self.entries.forget(token);
                 return Some(Action::CleanedUp {
@@ -69,7 +69,7 @@ impl<H: Clone> Tokens<H> {
                     found: None,
                 });
             }
-            State::CleaningUp(it) => {
+            TokenStage::CleaningUp(it) => {
                 if let Some(report) = it.waits_until(now) {
                     report
                 } else {
@@ -85,7 +85,9 @@ impl<H: Clone> Tokens<H> {
                     });
                 }
             }
-            State::Acquiring | State::Waiting | State::Releasing { .. } => Moment::NEVER,
+            TokenStage::Acquiring | TokenStage::Waiting | TokenStage::Releasing { .. } => {
+                Moment::NEVER
+            }
         };
         self.entries.check_at(token, next);
         None
@@ -99,7 +101,7 @@ impl<H: Clone> Tokens<H> {
         is_due: impl FnOnce(&Lease) -> bool,
     ) -> Option<Action<H>> {
         let action = self.entries.change(token, |entry| {
-            let State::Holding { lease, .. } = &mut entry.state else {
+            let TokenStage::Holding { lease, .. } = &mut entry.state else {
                 return None;
             };
             if !is_due(lease) {

@@ -30,7 +30,7 @@ mod moves;
 mod timeline;
 
 use self::clean_up::CleanUp;
-use self::entries::{Entries, Entry, State};
+use self::entries::{Entries, TokenEntry, TokenStage};
 use self::moves::End;
 use super::lease::Lease;
 use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
@@ -77,8 +77,9 @@ impl<H: Clone> Tokens<H> {
 
     /// The acquire was answered: the token stands in the queue.
     pub(crate) fn queued(&mut self, token: Token) {
-        if let Some(State::Acquiring) = self.entries.state(token) {
-            self.entries.enter(token, Moment::NEVER, State::Waiting);
+        if let Some(TokenStage::Acquiring) = self.entries.state(token) {
+            self.entries
+                .enter(token, Moment::NEVER, TokenStage::Waiting);
         }
     }
 
@@ -92,9 +93,9 @@ impl<H: Clone> Tokens<H> {
     /// before.
     pub(crate) fn granted(&mut self, token: Token, lease: Lease, holder: H) -> bool {
         let found = self.entries.change(token, |entry| {
-            let expected = matches!(entry.state, State::Acquiring | State::Waiting);
+            let expected = matches!(entry.state, TokenStage::Acquiring | TokenStage::Waiting);
             if expected {
-                entry.enter(lease.next(), State::Holding { lease, holder });
+                entry.enter(lease.next(), TokenStage::Holding { lease, holder });
             }
             expected
         });
@@ -105,9 +106,9 @@ impl<H: Clone> Tokens<H> {
     /// waits to be taken again. `false`: the lease is lost, or not as it was granted.
     pub(crate) fn hand_on(&mut self, token: Token, now: Moment) -> bool {
         let handed_on = self.entries.change(token, |entry| {
-            let may_be = matches!(&entry.state, State::Holding { lease, .. } if entry.keep == Keep::NOT && lease.is_as_granted(now));
+            let may_be = matches!(&entry.state, TokenStage::Holding { lease, .. } if entry.keep == Keep::NOT && lease.is_as_granted(now));
             if may_be {
-                entry.enter(Moment::NEVER, State::Waiting);
+                entry.enter(Moment::NEVER, TokenStage::Waiting);
             }
             may_be
         });
@@ -134,7 +135,7 @@ impl<H: Clone> Tokens<H> {
 
     /// Its acquire was answered, but no waiter wants the result: a queue entry, or the lock.
     pub(crate) fn give_up(&mut self, token: Token, give_up: Moment, now: Moment) {
-        if let Some(State::Acquiring | State::Waiting) = self.entries.state(token) {
+        if let Some(TokenStage::Acquiring | TokenStage::Waiting) = self.entries.state(token) {
             self.clean_up(token, CleanUp::new(token, 0, give_up, None), now);
         }
     }
@@ -151,7 +152,7 @@ impl<H: Clone> Tokens<H> {
     /// longer held.
     pub(crate) fn keep(&mut self, token: Token, keep: Keep) -> bool {
         match self.entries.get_mut(token) {
-            Some(entry) if matches!(entry.state, State::Holding { .. }) => {
+            Some(entry) if matches!(entry.state, TokenStage::Holding { .. }) => {
                 entry.keep = keep;
                 true
             }
@@ -162,14 +163,14 @@ impl<H: Clone> Tokens<H> {
     /// The holder gives the lock back; returns who sends the release.
     pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
         let by = self.entries.change(token, |entry| {
-            match std::mem::replace(&mut entry.state, State::Waiting) {
-                State::Holding { lease, holder } if !lease.is_renewing() => {
+            match std::mem::replace(&mut entry.state, TokenStage::Waiting) {
+                TokenStage::Holding { lease, holder } if !lease.is_renewing() => {
                     let longest = lease.longest();
-                    entry.enter(Moment::NEVER, State::Releasing { longest, holder });
+                    entry.enter(Moment::NEVER, TokenStage::Releasing { longest, holder });
                     ReleaseBy::Caller { keep: entry.keep }
                 }
                 kept => {
-                    let is_held = matches!(kept, State::Holding { .. });
+                    let is_held = matches!(kept, TokenStage::Holding { .. });
                     entry.state = kept;
                     if is_held {
                         ReleaseBy::Host
@@ -195,12 +196,12 @@ impl<H: Clone> Tokens<H> {
     /// answer.
     pub(crate) fn hand_over(&mut self, token: Token, now: Moment) {
         match self.entries.state(token) {
-            Some(State::Holding { lease, holder }) => {
+            Some(TokenStage::Holding { lease, holder }) => {
                 let (longest, busy, holder) =
                     (lease.longest(), lease.is_renewing(), holder.clone());
                 self.clean_up_after(token, longest, busy, Some(holder), now);
             }
-            Some(State::Releasing { longest, holder }) => {
+            Some(TokenStage::Releasing { longest, holder }) => {
                 let (longest, holder) = (*longest, holder.clone());
                 self.clean_up_after(token, longest, false, Some(holder), now);
             }
@@ -217,7 +218,7 @@ impl<H: Clone> Tokens<H> {
         now: Moment,
     ) -> Option<Action<H>> {
         let answered = self.entries.change(token, |entry| match &mut entry.state {
-            State::Holding { lease, holder } => {
+            TokenStage::Holding { lease, holder } => {
                 let (before, cause_before) = (lease.deadline(), lease.cause());
                 match outcome {
                     Renewed::Yes if now < before => lease.renewed(sent),
@@ -241,12 +242,12 @@ impl<H: Clone> Tokens<H> {
                 entry.check_at(next);
                 Ok(news)
             }
-            State::CleaningUp(it) => {
+            TokenStage::CleaningUp(it) => {
                 it.reported(); // sent before the release, answered now
                 entry.check_at(now);
                 Ok(None)
             }
-            State::Acquiring | State::Waiting | State::Releasing { .. } => Ok(None),
+            TokenStage::Acquiring | TokenStage::Waiting | TokenStage::Releasing { .. } => Ok(None),
         });
         answered?.unwrap_or_else(|end| self.lose(token, end, now))
     }
@@ -254,8 +255,8 @@ impl<H: Clone> Tokens<H> {
     /// The holder is about to ask for a lease that lasts `by`; `false`: it holds none any more and
     /// must not ask.
     pub(crate) fn extending(&mut self, token: Token, by: Ttl) -> bool {
-        let Some(Entry {
-            state: State::Holding { lease, .. },
+        let Some(TokenEntry {
+            state: TokenStage::Holding { lease, .. },
             ..
         }) = self.entries.get_mut(token)
         else {
@@ -274,7 +275,7 @@ impl<H: Clone> Tokens<H> {
         by: Ttl,
         now: Moment,
     ) -> Option<(Moment, LostCause)> {
-        let State::Holding { lease, .. } = &mut self.entries.get_mut(token)?.state else {
+        let TokenStage::Holding { lease, .. } = &mut self.entries.get_mut(token)?.state else {
             return None;
         };
         if now >= lease.deadline() {
@@ -302,7 +303,7 @@ impl<H: Clone> Tokens<H> {
         now: Moment,
     ) -> Option<Action<H>> {
         let entry = self.entries.get_mut(token)?;
-        let State::CleaningUp(it) = &mut entry.state else {
+        let TokenStage::CleaningUp(it) = &mut entry.state else {
             return None;
         };
         if answer.conclusive || (behind_acquire && !self.is_of_quorum) {
@@ -339,8 +340,8 @@ impl<H: Clone> Tokens<H> {
 
     /// A `cancel` got no clear answer.
     pub(crate) fn cancel_failed(&mut self, token: Token, now: Moment) {
-        if let Some(Entry {
-            state: State::CleaningUp(it),
+        if let Some(TokenEntry {
+            state: TokenStage::CleaningUp(it),
             ..
         }) = self.entries.get_mut(token)
         {

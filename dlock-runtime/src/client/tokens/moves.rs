@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
-use super::entries::State;
+use super::entries::TokenStage;
 use super::{Action, Tokens};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -30,7 +30,7 @@ impl<H: Clone> Tokens<H> {
     /// only of itself.
     pub(super) fn lose(&mut self, token: Token, end: End, now: Moment) -> Option<Action<H>> {
         let entry = self.entries.get(token)?;
-        let State::Holding { lease, holder } = &entry.state else {
+        let TokenStage::Holding { lease, holder } = &entry.state else {
             return None;
         };
         let (longest, busy) = (lease.longest(), lease.is_renewing());
@@ -71,6 +71,6 @@ impl<H: Clone> Tokens<H> {
     pub(super) fn clean_up(&mut self, token: Token, clean_up: CleanUp<H>, now: Moment) {
         let next_check = clean_up.next_check(now);
         self.entries
-            .enter(token, next_check, State::CleaningUp(clean_up));
+            .enter(token, next_check, TokenStage::CleaningUp(clean_up));
     }
 }

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use self::neighbours::Neighbour;
 use super::local_queues::LocalQueues;
-use super::shared::{Shared, Tokens};
+use super::shared::{PoolTokens, SharedClient};
 use super::watchdog::Watchdog;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
 use crate::backend::memory::Memory;
-use crate::backend::offers::{Offers, Wanted};
-use crate::backend::quorum::{Quorum, Waits};
+use crate::backend::offers::{Offers, WantedOffer};
+use crate::backend::quorum::{Quorum, QuorumTimes};
 use crate::backend::redis::{Cluster, NodePlan, Redis};
 use crate::backend::{self, Backend, Link, NodeBackend};
 use crate::client::tokens::Census;
@@ -74,8 +74,8 @@ impl Core {
         let (clock, timeout) = (backend.clock(), settings.command_timeout);
         let namespace = settings.namespace.len();
         let shared = Arc::new(match backend.offers() {
-            Offers::Quorum => Shared::of_quorum(clock, timeout, namespace),
-            _ => Shared::new(clock, timeout, namespace, Tokens::default()),
+            Offers::Quorum => SharedClient::of_quorum(clock, timeout, namespace),
+            _ => SharedClient::new(clock, timeout, namespace, PoolTokens::default()),
         });
         let core = Arc::new(Core {
             home: Home::here(),
@@ -234,7 +234,7 @@ impl Core {
     }
 
     /// Checks that the backend can do what a caller wants, before anything is sent or queued.
-    pub(crate) fn offers(&self, wanted: Wanted<'_>) -> Result<(), LockError> {
+    pub(crate) fn offers(&self, wanted: WantedOffer<'_>) -> Result<(), LockError> {
         self.offers.check(wanted).map_err(LockError::config)
     }
 
@@ -358,7 +358,7 @@ fn backend_of(settings: &Arc<Settings>) -> Result<Arc<dyn Backend>, LockError> {
         let node: Arc<dyn NodeBackend> = Arc::new(Redis::new(address, settings, Some(plan)));
         (address.to_string(), node)
     };
-    let waits = Waits {
+    let waits = QuorumTimes {
         connect_timeout: settings.connect_timeout,
         command_timeout: settings.command_timeout,
         max_ttl,

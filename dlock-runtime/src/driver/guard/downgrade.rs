@@ -4,7 +4,7 @@
 
 use dlock_grammar::bounds;
 
-use super::prolong::By;
+use super::prolong::ProlongBy;
 use super::{LockGuard, undone};
 use crate::values::error::LockError;
 use crate::values::kind::Kind;
@@ -52,7 +52,7 @@ impl LockGuard {
             let left = part.hold.cell.remaining().max(bounds::TTL_MIN);
             Ttl::new(left).map_err(LockError::config)
         };
-        let downgraded = self.prolong_all(By::Downgrade, left).await;
+        let downgraded = self.prolong_all(ProlongBy::Downgrade, left).await;
         downgraded.map_err(|lost| undone(lost, "it is not a read lock"))
     }
 }

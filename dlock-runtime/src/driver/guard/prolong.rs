@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Hold, LockGuard, undone};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Link, RENEWALS_AT_ONCE, all};
-use crate::client::lease::Terms;
+use crate::client::lease::LeaseTerms;
 use crate::policy::commands::{Renewal, Renewed};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
@@ -15,7 +15,7 @@ use crate::values::ttl::Ttl;
 
 /// Which command extends a lease.
 #[derive(Clone, Copy)]
-pub(super) enum By {
+pub(super) enum ProlongBy {
     Renewal,
     Downgrade,
 }
@@ -47,13 +47,13 @@ impl LockGuard {
         let ttl = Ttl::new(lease).map_err(LockError::config)?;
         let settings = self.hold.core.settings();
         settings.check_lease(ttl).map_err(LockError::config)?;
-        let extended = self.prolong_all(By::Renewal, |_| Ok(ttl)).await;
+        let extended = self.prolong_all(ProlongBy::Renewal, |_| Ok(ttl)).await;
         extended.map_err(|lost| undone(lost, "the lease is not extended"))
     }
 
     pub(super) async fn prolong_all(
         &self,
-        by: By,
+        by: ProlongBy,
         ttl: impl Fn(&LockGuard) -> Result<Ttl, LockError>,
     ) -> Result<(), LockError> {
         self.still_held()?;
@@ -82,17 +82,20 @@ impl LockGuard {
     /// Before the body: makes the server promise the whole lease. `false` if it is lost.
     pub(crate) async fn confirm(
         &self,
-        terms: &Terms,
+        terms: &LeaseTerms,
         within: Duration,
     ) -> Result<bool, CommandError> {
         let (on_server, ttl) = (terms.lease(), terms.ttl);
-        Ok(self.prolong(By::Renewal, on_server, ttl, within).await? == Prolonged::Yes)
+        Ok(self
+            .prolong(ProlongBy::Renewal, on_server, ttl, within)
+            .await?
+            == Prolonged::Yes)
     }
 
     /// The same for many locks of one kind of one pool, in few commands, all sent at once.
     pub(crate) async fn confirm_all(
         guards: &[&LockGuard],
-        terms: &Terms,
+        terms: &LeaseTerms,
         by: Moment,
     ) -> Result<bool, CommandError> {
         let server = |it: &&LockGuard| it.hold.core.backend().server_of(it.key().as_str());
@@ -112,7 +115,7 @@ impl LockGuard {
     /// Confirms locks of one server in one command.
     async fn confirm_batch(
         guards: &[&LockGuard],
-        terms: &Terms,
+        terms: &LeaseTerms,
         by: Moment,
     ) -> Result<bool, CommandError> {
         let Some(first) = guards.first() else {
@@ -148,7 +151,7 @@ impl LockGuard {
     /// Makes the server keep the lock for `on_server`; its holder counts on `ttl` of that.
     pub(super) async fn prolong(
         &self,
-        by: By,
+        by: ProlongBy,
         on_server: Ttl,
         ttl: Ttl,
         within: Duration,
@@ -162,8 +165,8 @@ impl LockGuard {
         let sent = clock.now();
         let rest = sent.until(begun.plus(within));
         let ours = match by {
-            By::Renewal => self.renew(&*link, on_server, rest).await?,
-            By::Downgrade => link.downgrade(self.hold.claim(), on_server, rest).await?,
+            ProlongBy::Renewal => self.renew(&*link, on_server, rest).await?,
+            ProlongBy::Downgrade => link.downgrade(self.hold.claim(), on_server, rest).await?,
         };
         if !ours {
             return Ok(Prolonged::NotOurs);

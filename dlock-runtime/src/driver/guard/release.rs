@@ -8,7 +8,7 @@ use std::error::Error;
 use super::{Hold, LockGuard};
 use crate::backend::all;
 use crate::backend::command_error::{self, CommandError};
-use crate::client::GivenBack;
+use crate::client::ReturnedTo;
 use crate::client::tokens::ReleaseBy;
 use crate::observe;
 use crate::policy::commands::{GivenBack as Found, Keep};
@@ -116,8 +116,8 @@ impl LockGuard {
         let may_hand_on = self.may_be_handed_on();
         let given_back = core.local_queues().give_back(cell, now, may_hand_on);
         let by = match given_back {
-            GivenBack::HandedOn => return Ok(Released::Freed),
-            GivenBack::ToServer(by) => by,
+            ReturnedTo::HandedOn => return Ok(Released::Freed),
+            ReturnedTo::ToServer(by) => by,
         };
         match by {
             ReleaseBy::Caller { keep } => match self.send_release(keep, now).await {

@@ -5,7 +5,7 @@
 
 use super::{LockGuard, undone};
 use crate::backend::command_error::CommandError;
-use crate::backend::offers::Wanted;
+use crate::backend::offers::WantedOffer;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
 use crate::values::error::{LockError, LostCause, Reason, Refusal};
@@ -70,7 +70,7 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn write(&self, batch: &Batch) -> Result<(), LockError> {
-        self.hold.core.offers(Wanted::Writes)?;
+        self.hold.core.offers(WantedOffer::Writes)?;
         let writes = Writes::new(
             batch,
             self.key().as_str(),

@@ -60,7 +60,7 @@ impl LocalQueues {
         self.lock().tokens.standing(token, now)
     }
 
-    /// As [`Client::abandoned`].
+    /// As [`Client::abandoned`](crate::client::Client::abandoned).
     pub(in crate::driver) fn abandoned(
         &self,
         queue_key: Option<&QueueKey>,

@@ -4,7 +4,7 @@
 //! It sends no release: the caller does, or the watchdog.
 
 use super::LocalQueues;
-use crate::client::GivenBack;
+use crate::client::ReturnedTo;
 use crate::client::queue_key::QueueKey;
 use crate::client::tokens::ReleaseBy;
 use crate::driver::lease_cell::LeaseCell;
@@ -14,25 +14,25 @@ use crate::values::token::Token;
 /// What holders do.
 impl LocalQueues {
     /// The holder is done. `may_hand_on`: the next waiter here may have the lock. After a
-    /// [`GivenBack::ToServer`] that the watchdog has to carry out, the caller tells the watchdog
+    /// [`ReturnedTo::ToServer`] that the watchdog has to carry out, the caller tells the watchdog
     /// about the token.
     pub(in crate::driver) fn give_back(
         &self,
         cell: &LeaseCell,
         now: Moment,
         may_hand_on: bool,
-    ) -> GivenBack {
+    ) -> ReturnedTo {
         let (queue_key, token) = (&cell.spec().queue_key, cell.token());
         // Under the mutex: the cell's task must not report the end of a lease that is the next
         // holder's by then.
         let ended = || cell.hand_on();
         let given_back = self.at(queue_key, |it| it.give_back(token, now, may_hand_on, ended));
-        if given_back == Some(GivenBack::HandedOn) {
+        if given_back == Some(ReturnedTo::HandedOn) {
             cell.notify();
         }
         let given_back =
-            given_back.unwrap_or_else(|| GivenBack::ToServer(self.release_alone(token, now)));
-        if matches!(given_back, GivenBack::ToServer(_)) {
+            given_back.unwrap_or_else(|| ReturnedTo::ToServer(self.release_alone(token, now)));
+        if matches!(given_back, ReturnedTo::ToServer(_)) {
             self.tell_others_here(queue_key, now);
         }
         given_back

@@ -21,7 +21,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::lease_cell::LeaseCell;
-use super::shared::{Shared, State};
+use super::shared::{ClientState, SharedClient};
 use crate::client::lease::Lease;
 use crate::client::local_queue::{Attempt, Grant, WaiterId};
 use crate::client::queue_key::QueueKey;
@@ -41,7 +41,7 @@ pub(super) use self::queue_state::{FirstAttempt, LeaderEpoch, Locked};
 /// The local queues of a pool.
 #[derive(Debug)]
 pub(crate) struct LocalQueues {
-    shared: Arc<Shared>,
+    shared: Arc<SharedClient>,
     /// A leader that has shown no sign of life for this long is stuck: nothing runs its runtime.
     stuck_after: Duration,
     handoff: Handoff,
@@ -79,7 +79,7 @@ pub(super) enum PollResult {
 
 /// The first acquire was answered, and the waiter that sent it has read the answer.
 #[derive(Clone, Copy)]
-pub(super) struct Answered {
+pub(super) struct FirstAnswered {
     /// The leader that sent it: it has done its work, and may be dismissed.
     pub(super) leader_epoch: LeaderEpoch,
     pub(super) granted: Option<(Token, Grant)>,
@@ -98,7 +98,7 @@ pub(super) struct SideEffects {
 impl LocalQueues {
     /// `one_step`: how long a leader may take for one command, connecting included.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedClient>,
         one_step: Duration,
         handoff: Handoff,
         margin: Margin,
@@ -171,7 +171,7 @@ impl LocalQueues {
         waiter_id: WaiterId,
         now: Moment,
         waker: &Waker,
-        answered: Option<Answered>,
+        answered: Option<FirstAnswered>,
     ) -> (PollResult, SideEffects) {
         let checked = self.at(&spec.queue_key, |it| {
             let granted = answered.and_then(|it| it.granted).map(|(token, grant)| {
@@ -282,11 +282,11 @@ impl LocalQueues {
 }
 
 impl LocalQueues {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClientState> {
         self.shared.lock()
     }
 
-    fn locked<'a>(&self, state: &'a mut State, queue_key: &QueueKey) -> Option<Locked<'a>> {
+    fn locked<'a>(&self, state: &'a mut ClientState, queue_key: &QueueKey) -> Option<Locked<'a>> {
         let queue_state = state.queues.by_key.get_mut(queue_key)?;
         Some(Locked {
             queue_state,
@@ -299,12 +299,12 @@ impl LocalQueues {
 
     /// The cell that tells the attempt's holder about its lease.
     fn cell(&self, spec: &Arc<AcquireSpec>, attempt: Attempt, lease: &Lease) -> Arc<LeaseCell> {
-        let Shared { home, clock, .. } = *self.shared;
+        let SharedClient { home, clock, .. } = *self.shared;
         Arc::new(LeaseCell::new(home, spec, attempt, clock, lease))
     }
 
     /// For an attempt outside any queue.
-    fn alone<'a>(&self, state: &'a mut State) -> Client<'a, QueuedWaiter, Arc<LeaseCell>> {
+    fn alone<'a>(&self, state: &'a mut ClientState) -> Client<'a, QueuedWaiter, Arc<LeaseCell>> {
         Client {
             queue: None,
             tokens: &mut state.tokens,

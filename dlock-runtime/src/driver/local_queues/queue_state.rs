@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::backend::command_error::CommandError;
-use crate::client::local_queue::{Attempt, Grant, LocalQueue, Next, WaiterId};
+use crate::client::local_queue::{Attempt, Grant, LeaderStep, LocalQueue, WaiterId};
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Tokens;
-use crate::client::{Client, GivenBack, Settled};
+use crate::client::{Client, ReturnedTo, Settled};
 use crate::driver::lease_cell::LeaseCell;
 use crate::strangers::CallersWaker;
 use crate::values::error::LockError;
@@ -186,7 +186,7 @@ impl QueueState {
     /// Whether there is one waiter, and its leader has to acquire at once.
     pub(in crate::driver) fn acquires_for_one(&mut self, now: Moment) -> bool {
         let is_one = self.queue.waiters().nth(1).is_none();
-        is_one && self.queue.may_acquire() && self.queue.next(now) == Next::Acquire
+        is_one && self.queue.may_acquire() && self.queue.next(now) == LeaderStep::Acquire
     }
 
     pub(in crate::driver) fn new_leader(&mut self, now: Moment) -> LeaderEpoch {
@@ -282,16 +282,16 @@ impl Locked<'_> {
         settled
     }
 
-    pub(in crate::driver) fn next(&mut self, leader_epoch: LeaderEpoch, now: Moment) -> Next {
+    pub(in crate::driver) fn next(&mut self, leader_epoch: LeaderEpoch, now: Moment) -> LeaderStep {
         if leader_epoch != self.queue_state.leader {
-            return Next::Rest; // another leader has taken over
+            return LeaderStep::Rest; // another leader has taken over
         }
         self.queue_state.leader_seen = Some(now);
         self.queue_state.check_chain(now);
         let next = self.client().next(now);
         match next {
-            Next::PassOn => self.queue_state.wake_called(),
-            Next::Sleep(_) => drop(self.queue_state.notify()), // from here on it can be notified
+            LeaderStep::PassOn => self.queue_state.wake_called(),
+            LeaderStep::Sleep(_) => drop(self.queue_state.notify()), // from here on it can be notified
             _ => {}
         }
         next
@@ -315,10 +315,10 @@ impl Locked<'_> {
         now: Moment,
         may_hand_on: bool,
         ended: impl FnOnce(),
-    ) -> GivenBack {
+    ) -> ReturnedTo {
         let given_back =
             (self.client()).give_back(token, now, may_hand_on.then(|| fits(now)), ended);
-        self.has_left(given_back == GivenBack::HandedOn);
+        self.has_left(given_back == ReturnedTo::HandedOn);
         given_back
     }
 

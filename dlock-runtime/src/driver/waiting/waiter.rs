@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::first_acquire::FirstAcquire;
-use super::leader::{Asked, Leader};
+use super::leader::{FirstAnswer, Leader};
 use crate::client::local_queue::WaiterId;
 use crate::client::spec::AcquireSpec;
 use crate::driver::core::Core;
@@ -119,7 +119,7 @@ impl<'a> Waiter<'a> {
         &mut self,
         cx: &mut Context<'_>,
         now: Moment,
-        asked: Option<Asked>,
+        asked: Option<FirstAnswer>,
     ) -> Poll<Result<Option<Taken>, LockError>> {
         let core = self.core;
         let (leader, answered) = asked

@@ -16,14 +16,14 @@ use crate::values::token::Token;
 
 /// Watches over one lease until its token is forgotten, or the lock is handed on.
 pub(super) fn watch(leases: &Arc<LeaseTable>, token: Token, cell: Arc<LeaseCell>) {
-    let last_word = LastWord {
+    let last_word = TaskEnd {
         leases: leases.clone(),
         token,
         cell: cell.clone(),
     };
     if let Ok(here) = Handle::try_current() {
         here.spawn(async move {
-            let LastWord { leases, token, .. } = &last_word;
+            let TaskEnd { leases, token, .. } = &last_word;
             loop {
                 let changed = cell.changed(); // created first, so that no change is missed
                 let next = next_check(leases, *token).filter(|_| !cell.is_handed_on());
@@ -62,13 +62,13 @@ pub(super) fn check(leases: &Arc<LeaseTable>, token: Token) {
 
 /// Ends the lease if its task is dropped: a runtime that ends takes its timers along, so its leases
 /// are lost.
-struct LastWord {
+struct TaskEnd {
     leases: Arc<LeaseTable>,
     token: Token,
     cell: Arc<LeaseCell>,
 }
 
-impl Drop for LastWord {
+impl Drop for TaskEnd {
     fn drop(&mut self) {
         let shared = &self.leases.shared;
         if shared.home.is_elsewhere() {

@@ -14,7 +14,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
 use crate::client::tokens::Action;
 use crate::driver::lease_cell::LeaseCell;
-use crate::driver::shared::{Shared, Tokens};
+use crate::driver::shared::{PoolTokens, SharedClient};
 use crate::observe::{self, Observers};
 use crate::policy::commands::{Cancelled, Claim, Keep, Renewal, Renewed};
 use crate::values::moment::Moment;
@@ -23,7 +23,7 @@ use crate::values::token::Token;
 /// The tokens, and the server that they are on.
 #[derive(Debug)]
 pub(super) struct LeaseTable {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedClient>,
     pub(super) backend: Arc<dyn Backend>,
     /// A warning that renewals fail has been logged.
     pub(super) warned: AtomicBool,
@@ -34,7 +34,7 @@ pub(super) struct LeaseTable {
 
 /// Commands to send.
 pub(super) enum Job {
-    Renew(Batch),
+    Renew(RenewalBatch),
     Cancel {
         token: Token,
         claim: Claim,
@@ -44,13 +44,13 @@ pub(super) enum Job {
 }
 
 /// The renewals of one command, the shortest lease first, and their tokens.
-pub(super) struct Batch {
+pub(super) struct RenewalBatch {
     tokens: Vec<Token>,
     items: Vec<Renewal>,
     within: Duration,
 }
 
-impl Batch {
+impl RenewalBatch {
     fn new(within: Duration, room: usize) -> Self {
         Self {
             tokens: Vec::with_capacity(room),
@@ -126,16 +126,16 @@ impl LeaseTable {
         let server = |(_, renewal, _): &(_, Renewal, _)| self.backend.server_of(&renewal.claim.key);
         let mut renewals: Vec<_> = renewals.into_iter().map(|it| (server(&it), it)).collect();
         renewals.sort_by_key(|(server, (_, _, within))| (*server, *within));
-        let mut batches: Vec<(usize, Batch)> = Vec::new();
+        let mut batches: Vec<(usize, RenewalBatch)> = Vec::new();
         for (server, (token, renewal, within)) in renewals {
             let within = within.min(self.shared.command_timeout);
-            let fits = |(at, last): &&mut (usize, Batch)| {
+            let fits = |(at, last): &&mut (usize, RenewalBatch)| {
                 *at == server && last.items.len() < RENEWALS_AT_ONCE && within <= last.within * 2
             };
             if let Some((_, last)) = batches.last_mut().filter(fits) {
                 last.push(token, renewal);
             } else {
-                let mut batch = Batch::new(within, room);
+                let mut batch = RenewalBatch::new(within, room);
                 batch.push(token, renewal);
                 batches.push((server, batch));
             }
@@ -143,7 +143,7 @@ impl LeaseTable {
         batches.into_iter().map(|(_, batch)| Job::Renew(batch))
     }
 
-    fn report<News>(&self, change: impl FnOnce(&mut Tokens, Moment) -> News)
+    fn report<News>(&self, change: impl FnOnce(&mut PoolTokens, Moment) -> News)
     where
         News: IntoIterator<Item = Action<Arc<LeaseCell>>>,
     {
@@ -182,8 +182,8 @@ pub(super) async fn carry_out(leases: Arc<LeaseTable>, job: Job) {
     }
 }
 
-async fn renew(leases: Arc<LeaseTable>, batch: Batch) {
-    let Batch {
+async fn renew(leases: Arc<LeaseTable>, batch: RenewalBatch) {
+    let RenewalBatch {
         tokens,
         items,
         within,

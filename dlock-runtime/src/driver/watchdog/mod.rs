@@ -19,7 +19,7 @@ use std::time::Duration;
 use self::lease_table::LeaseTable;
 use crate::backend::{Backend, Link, WatchdogKind};
 use crate::client::tokens::Census;
-use crate::observe::{Counts, Observers};
+use crate::observe::{Observers, PoolCounts};
 use crate::policy::commands::{Claim, Keep};
 use crate::strangers::beside_others;
 use crate::values::error::LockError;
@@ -28,7 +28,7 @@ use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
 use super::lease_cell::LeaseCell;
-use super::shared::Shared;
+use super::shared::SharedClient;
 use crate::client::spec::AcquireSpec;
 
 /// The least time between two clean-ups of unknown grants.
@@ -44,7 +44,7 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Starts the watchdog that the backend's leases need.
     pub(super) fn start(
-        shared: Arc<Shared>,
+        shared: Arc<SharedClient>,
         backend: Arc<dyn Backend>,
         observers: Arc<Observers>,
     ) -> Result<Self, LockError> {
@@ -91,7 +91,7 @@ impl Watchdog {
     /// A lease has begun: watches over it from here on.
     pub(super) fn watch(&self, cell: &Arc<LeaseCell>) {
         match self.kind {
-            // `Shared::begun` has woken it.
+            // `SharedClient::begun` has woken it.
             WatchdogKind::Thread if cell.spec().terms.renew.is_some() => {
                 self.leases.prepare(cell.spec().name());
             }
@@ -174,7 +174,7 @@ impl Watchdog {
     }
 
     /// How many locks there are in which state, their holders, and the calls that wait.
-    pub(crate) fn snapshot(&self) -> (Counts, Vec<Arc<LeaseCell>>, Vec<Arc<AcquireSpec>>) {
+    pub(crate) fn snapshot(&self) -> (PoolCounts, Vec<Arc<LeaseCell>>, Vec<Arc<AcquireSpec>>) {
         let state = self.shared().lock();
         let held = state.tokens.holders().cloned().collect();
         let waiting = state.queues.waiters().cloned().collect();
@@ -204,7 +204,7 @@ impl Watchdog {
         std::mem::forget(self.leases.clone());
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &SharedClient {
         &self.leases.shared
     }
 

@@ -40,7 +40,7 @@ pub(super) fn start(leases: Arc<LeaseTable>) -> Result<(), LockError> {
     std::thread::Builder::new()
         .name("dlock-watchdog".to_owned())
         .spawn(move || {
-            let watched = LastWord(leases);
+            let watched = ThreadEnd(leases);
             runtime.block_on(watch(&watched.0));
         })
         .map(drop)
@@ -123,9 +123,9 @@ fn round_up(pause: Duration) -> Duration {
 
 /// Ends all leases when the thread ends, by a panic too: no holder goes on in the belief that its
 /// lease is watched.
-struct LastWord(Arc<LeaseTable>);
+struct ThreadEnd(Arc<LeaseTable>);
 
-impl Drop for LastWord {
+impl Drop for ThreadEnd {
     fn drop(&mut self) {
         let shared = &self.0.shared;
         let mut state = shared.lock();

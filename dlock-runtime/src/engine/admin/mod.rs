@@ -14,7 +14,7 @@ pub use self::listing::Listing;
 pub use self::watch::{Change, LockChange, Watch};
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
-use crate::backend::offers::Wanted;
+use crate::backend::offers::WantedOffer;
 use crate::driver::core::Core;
 use crate::policy::commands::{Claim, Keep};
 use crate::values::error::{LockError, Reason};
@@ -182,7 +182,7 @@ impl Admin {
                 queues: false,
             };
             if claim.kind().is_shared() {
-                self.0.offers(Wanted::EvictionOfOne)?;
+                self.0.offers(WantedOffer::EvictionOfOne)?;
             }
             let within = self.0.settings().command_timeout;
             let released = link

@@ -43,13 +43,13 @@ pub struct Watch {
     pass: u64,
     /// … and whether one has been completed.
     is_known: bool,
-    seen: HashMap<String, Seen>,
+    seen: HashMap<String, SeenLock>,
     /// Not told yet.
     changes: VecDeque<LockChange>,
 }
 
 /// A lock as a pass saw it.
-struct Seen {
+struct SeenLock {
     pass: u64,
     /// In the order of their values; empty if they were too many to compare.
     holders: Vec<Fingerprint>,
@@ -188,7 +188,7 @@ impl Watch {
     }
 
     fn see(&mut self, lock: LockReport) -> Result<(), LockError> {
-        let now = Seen::of(&lock, self.pass);
+        let now = SeenLock::of(&lock, self.pass);
         let before = self.seen.get(lock.key());
         if before.is_none() && self.seen.len() >= MOST {
             return Err(LockError::config(format_args!(
@@ -223,7 +223,7 @@ impl Watch {
     }
 }
 
-impl Seen {
+impl SeenLock {
     fn of(lock: &LockReport, pass: u64) -> Self {
         let fingerprints = lock.holders().iter().map(HolderReport::fingerprint);
         let mut holders: Vec<_> = fingerprints.collect();
@@ -240,11 +240,11 @@ impl Seen {
         }
     }
 
-    fn holders_differ(&self, now: &Seen) -> bool {
+    fn holders_differ(&self, now: &SeenLock) -> bool {
         (&self.holders, self.holder_count) != (&now.holders, now.holder_count)
     }
 
-    fn queue_differs(&self, now: &Seen) -> bool {
+    fn queue_differs(&self, now: &SeenLock) -> bool {
         (self.first_waiter, self.waiter_count) != (now.first_waiter, now.waiter_count)
     }
 }

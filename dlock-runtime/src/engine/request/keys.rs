@@ -13,7 +13,7 @@ use crate::driver::acquire;
 use crate::driver::acquire_all;
 use crate::driver::core::Core;
 use crate::driver::guard::LockGuard;
-use crate::engine::call::Call;
+use crate::engine::call::CallOfRequest;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 
@@ -72,7 +72,7 @@ impl AcquireSpecs {
         let Some(first) = specs.first() else {
             return Err(LockError::config(KindError::NoKeys));
         };
-        let mut call = Call::begins(core, first, specs.len());
+        let mut call = CallOfRequest::begins(core, first, specs.len());
         let mut acquire = pin!(acquire_all::acquire(core, first, specs, call.begun()));
         let acquired = poll_fn(|cx| call.polls(acquire.as_mut(), cx)).await;
         call.ended(&acquired);
@@ -82,7 +82,7 @@ impl AcquireSpecs {
     pub(crate) async fn acquire(&self, core: &Arc<Core>) -> Result<LockGuard, LockError> {
         match self {
             AcquireSpecs::One(spec) => {
-                let mut call = Call::begins(core, spec, 1);
+                let mut call = CallOfRequest::begins(core, spec, 1);
                 let mut acquire = pin!(acquire::acquire(core, spec, call.begun()));
                 let acquired = poll_fn(|cx| call.polls(acquire.as_mut(), cx)).await;
                 call.ended(&acquired);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::keys::AcquireSpecs;
-use self::kind::Wanted;
+use self::kind::KindWords;
 use crate::backend::offers;
-use crate::client::lease::Terms;
+use crate::client::lease::LeaseTerms;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::driver::core::Core;
@@ -45,12 +45,12 @@ pub struct LockRequest {
     renew: Option<Renew>,
     bounds: Bounds,
     release: Option<Release>,
-    wanted: Wanted,
+    wanted: KindWords,
 }
 
 impl LockRequest {
     pub(crate) fn new(core: Arc<Core>, keys: Keys, site: Site) -> Self {
-        let mut wanted = Wanted::default();
+        let mut wanted = KindWords::default();
         if let Keys::All(_) = keys {
             wanted.has_several_keys();
         }
@@ -338,7 +338,7 @@ impl LockRequest {
         let Some(ttl) = ttl.filter(|_| wrong.is_empty()) else {
             return Err(LockError::config(wrong.join("; ")));
         };
-        let wanted = offers::Wanted::Lock {
+        let wanted = offers::WantedOffer::Lock {
             kind: &kind,
             fair: self.wanted.is_fair(),
             several: self.keys.are_several(),
@@ -353,7 +353,7 @@ impl LockRequest {
             key,
             kind: kind.clone(),
             reentrant: self.wanted.is_reentrant(),
-            terms: Terms {
+            terms: LeaseTerms {
                 ttl,
                 renew: interval,
                 bounds: self.bounds,

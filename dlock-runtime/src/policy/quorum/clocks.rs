@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::nodes::Nodes;
+use super::nodes::NodeCount;
 use crate::values::fence::highest_epoch;
 use crate::values::moment::Moment;
 
@@ -17,7 +17,7 @@ const PROPOSAL_STEP: u64 = 1024;
 /// The epoch to propose, from each node's estimated time and the highest epoch that a busy node told:
 /// the smallest estimate of the largest quorum of them, or one above what is known to be drawn.
 /// Estimates of nodes that are away may be missing.
-pub(crate) fn proposal(nodes: Nodes, estimates: &mut [u64], highest_seen: u64) -> u64 {
+pub(crate) fn proposal(nodes: NodeCount, estimates: &mut [u64], highest_seen: u64) -> u64 {
     estimates.sort_unstable_by(|a, b| b.cmp(a));
     let index = nodes.minority().min(estimates.len().saturating_sub(1));
     let time = estimates.get(index).copied().unwrap_or(0);
@@ -26,7 +26,7 @@ pub(crate) fn proposal(nodes: Nodes, estimates: &mut [u64], highest_seen: u64) -
 
 /// The highest epoch that a node can have drawn; `estimates` as for [`proposal`]. A higher one is no
 /// vote.
-pub(crate) fn highest_believed(nodes: Nodes, estimates: &mut [u64]) -> u64 {
+pub(crate) fn highest_believed(nodes: NodeCount, estimates: &mut [u64]) -> u64 {
     highest_epoch(proposal(nodes, estimates, 0))
 }
 

@@ -14,7 +14,7 @@
 //! created nothing.
 
 use super::commands::{Adopted, Vote};
-use super::nodes::{MOST_NODES, NodeId, NodeSet, Nodes};
+use super::nodes::{MOST_NODES, NodeCount, NodeId, NodeSet};
 
 /// How often a higher number is adopted.
 const ADOPTS_AT_MOST: u8 = 2;
@@ -22,9 +22,9 @@ const ADOPTS_AT_MOST: u8 = 2;
 /// One acquire at all nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Election {
-    nodes: Nodes,
+    nodes: NodeCount,
     /// What each node said.
-    at: [At; MOST_NODES],
+    at: [NodeVote; MOST_NODES],
     /// How many numbers were put to adoption.
     adopts: u8,
     /// Nobody waits for more equal draws.
@@ -32,7 +32,7 @@ pub(crate) struct Election {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum At {
+enum NodeVote {
     /// Nothing of ours is there: it was not asked, or said so.
     Nothing,
     /// It was asked for its vote.
@@ -49,7 +49,7 @@ enum At {
 
 /// What follows from an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
+pub(crate) enum ElectionStep {
     /// More answers have to come.
     Wait,
     /// A quorum granted with unequal numbers, and one more answer may make enough of them equal:
@@ -65,11 +65,11 @@ pub(crate) enum Step {
 
 impl Election {
     /// `asked`: the nodes that the ballot is sent to; all others do not vote.
-    pub(crate) fn new(nodes: Nodes, asked: NodeSet) -> Self {
-        let mut at = [At::Nothing; MOST_NODES];
+    pub(crate) fn new(nodes: NodeCount, asked: NodeSet) -> Self {
+        let mut at = [NodeVote::Nothing; MOST_NODES];
         for node in asked.iter() {
             if let Some(at) = at.get_mut(node.index()) {
-                *at = At::Asked;
+                *at = NodeVote::Asked;
             }
         }
         Self {
@@ -80,17 +80,17 @@ impl Election {
         }
     }
 
-    /// What to do before any answer: [`Step::Lost`] if too few nodes were asked.
-    pub(crate) fn begin(&mut self) -> Step {
+    /// What to do before any answer: [`ElectionStep::Lost`] if too few nodes were asked.
+    pub(crate) fn begin(&mut self) -> ElectionStep {
         self.step()
     }
 
     /// A node answered.
-    pub(crate) fn voted(&mut self, node: NodeId, vote: &Vote) -> Step {
-        if self.at(node) == At::Asked {
+    pub(crate) fn voted(&mut self, node: NodeId, vote: &Vote) -> ElectionStep {
+        if self.at(node) == NodeVote::Asked {
             let at = match vote {
-                Vote::Granted { epoch, .. } => At::Holds(*epoch),
-                Vote::Busy(_) | Vote::Late { .. } | Vote::WrongKind { .. } => At::Nothing,
+                Vote::Granted { epoch, .. } => NodeVote::Holds(*epoch),
+                Vote::Busy(_) | Vote::Late { .. } | Vote::WrongKind { .. } => NodeVote::Nothing,
             };
             self.set(node, at);
         }
@@ -98,22 +98,22 @@ impl Election {
     }
 
     /// A node gave no vote. `is_open`: it may have executed the ballot, or may yet.
-    pub(crate) fn failed(&mut self, node: NodeId, is_open: bool) -> Step {
+    pub(crate) fn failed(&mut self, node: NodeId, is_open: bool) -> ElectionStep {
         match self.at(node) {
-            At::Asked if is_open => self.set(node, At::Open),
-            At::Asked => self.set(node, At::Nothing),
-            At::Adopting => self.set(node, At::NotAdopted),
-            At::Nothing | At::Holds(_) | At::NotAdopted | At::Open => {}
+            NodeVote::Asked if is_open => self.set(node, NodeVote::Open),
+            NodeVote::Asked => self.set(node, NodeVote::Nothing),
+            NodeVote::Adopting => self.set(node, NodeVote::NotAdopted),
+            NodeVote::Nothing | NodeVote::Holds(_) | NodeVote::NotAdopted | NodeVote::Open => {}
         }
         self.step()
     }
 
     /// A node was asked to adopt this number, and answered.
-    pub(crate) fn adopted(&mut self, node: NodeId, epoch: u64, answer: Adopted) -> Step {
-        if self.at(node) == At::Adopting {
+    pub(crate) fn adopted(&mut self, node: NodeId, epoch: u64, answer: Adopted) -> ElectionStep {
+        if self.at(node) == NodeVote::Adopting {
             let at = match answer {
-                Adopted::Yes => At::Holds(epoch),
-                Adopted::Gone => At::Nothing,
+                Adopted::Yes => NodeVote::Holds(epoch),
+                Adopted::Gone => NodeVote::Nothing,
             };
             self.set(node, at);
         }
@@ -121,63 +121,71 @@ impl Election {
     }
 
     /// The wait for one more equal draw is over.
-    pub(crate) fn hurry(&mut self) -> Step {
+    pub(crate) fn hurry(&mut self) -> ElectionStep {
         self.is_impatient = true;
         self.step()
     }
 
     /// The nodes where something of this acquire may be, or may yet come to be.
     pub(crate) fn open(&self) -> NodeSet {
-        let is_open = |node: &NodeId| self.at(*node) != At::Nothing;
+        let is_open = |node: &NodeId| self.at(*node) != NodeVote::Nothing;
         self.nodes.ids().filter(is_open).collect()
     }
 
     /// The nodes that may yet execute their ballot.
     pub(crate) fn unanswered(&self) -> NodeSet {
-        let is_unanswered = |node: &NodeId| matches!(self.at(*node), At::Asked | At::Open);
+        let is_unanswered =
+            |node: &NodeId| matches!(self.at(*node), NodeVote::Asked | NodeVote::Open);
         self.nodes.ids().filter(is_unanswered).collect()
     }
 
     /// The nodes that granted, unless one has said since that its key is not ours.
     pub(crate) fn granted(&self) -> NodeSet {
-        let has_granted =
-            |node: &NodeId| matches!(self.at(*node), At::Holds(_) | At::Adopting | At::NotAdopted);
+        let has_granted = |node: &NodeId| {
+            matches!(
+                self.at(*node),
+                NodeVote::Holds(_) | NodeVote::Adopting | NodeVote::NotAdopted
+            )
+        };
         self.nodes.ids().filter(has_granted).collect()
     }
 
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> ElectionStep {
         let quorum = self.nodes.quorum();
         if let Some(epoch) = self.held_by_a_quorum() {
-            return Step::Won { epoch };
+            return ElectionStep::Won { epoch };
         }
-        let (holding, waiting) = (self.count(|at| matches!(at, At::Holds(_))), self.waiting());
+        let (holding, waiting) = (
+            self.count(|at| matches!(at, NodeVote::Holds(_))),
+            self.waiting(),
+        );
         if holding + waiting < quorum {
-            return Step::Lost;
+            return ElectionStep::Lost;
         }
-        if holding < quorum || self.count(|at| at == At::Adopting) > 0 {
-            return Step::Wait;
+        if holding < quorum || self.count(|at| at == NodeVote::Adopting) > 0 {
+            return ElectionStep::Wait;
         }
         if !self.is_impatient && self.most_equal() + waiting >= quorum && waiting > 0 {
-            return Step::WaitBriefly;
+            return ElectionStep::WaitBriefly;
         }
         self.adopt()
     }
 
     /// Puts the highest number to adoption at all nodes that granted and hold another one.
-    fn adopt(&mut self) -> Step {
+    fn adopt(&mut self) -> ElectionStep {
         if self.adopts == ADOPTS_AT_MOST {
-            return Step::Lost;
+            return ElectionStep::Lost;
         }
         self.adopts += 1;
         let epoch = self.numbers().max().unwrap_or_default();
         let mut below = NodeSet::NONE;
         for node in self.nodes.ids() {
-            if matches!(self.at(node), At::Holds(number) if number != epoch) {
-                self.set(node, At::Adopting);
+            if matches!(self.at(node), NodeVote::Holds(number) if number != epoch) {
+                self.set(node, NodeVote::Adopting);
                 below.insert(node);
             }
         }
-        Step::Adopt { epoch, at: below }
+        ElectionStep::Adopt { epoch, at: below }
     }
 
     fn held_by_a_quorum(&self) -> Option<u64> {
@@ -196,25 +204,28 @@ impl Election {
 
     fn numbers(&self) -> impl Iterator<Item = u64> {
         self.at.iter().filter_map(|at| match at {
-            At::Holds(number) => Some(*number),
+            NodeVote::Holds(number) => Some(*number),
             _ => None,
         })
     }
 
     /// How many nodes may still grant or adopt.
     fn waiting(&self) -> usize {
-        self.count(|at| matches!(at, At::Asked | At::Adopting))
+        self.count(|at| matches!(at, NodeVote::Asked | NodeVote::Adopting))
     }
 
-    fn count(&self, is: impl Fn(At) -> bool) -> usize {
+    fn count(&self, is: impl Fn(NodeVote) -> bool) -> usize {
         self.at.iter().filter(|at| is(**at)).count()
     }
 
-    fn at(&self, node: NodeId) -> At {
-        self.at.get(node.index()).copied().unwrap_or(At::Nothing)
+    fn at(&self, node: NodeId) -> NodeVote {
+        self.at
+            .get(node.index())
+            .copied()
+            .unwrap_or(NodeVote::Nothing)
     }
 
-    fn set(&mut self, node: NodeId, to: At) {
+    fn set(&mut self, node: NodeId, to: NodeVote) {
         if let Some(at) = self.at.get_mut(node.index()) {
             *at = to;
         }

@@ -14,10 +14,10 @@ use super::nodes::{MOST_NODES, NodeId, NodeSet};
 /// A process of a node's server: how its run id begins. If two begin in the same way, the node is not
 /// asked again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Process(u64);
+pub(crate) struct ServerProcess(u64);
 
-impl Process {
-    const UNKNOWN: Process = Process(0);
+impl ServerProcess {
+    const UNKNOWN: ServerProcess = ServerProcess(0);
 
     pub(crate) fn of(run_id: &str) -> Self {
         let first = run_id.bytes().take(8);
@@ -33,15 +33,15 @@ pub(crate) struct Footprint {
     votes_until: u64,
     /// … and the same of each node; 0: its vote was answered, or it was not asked.
     asked_until: [u64; MOST_NODES],
-    hold: Option<Hold>,
+    hold: Option<ClaimHold>,
 }
 
 /// The claim holds the lock, and its votes are not being taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Hold {
+struct ClaimHold {
     epoch: u64,
     /// As which process each node last said that it has the claim.
-    had_by: [Process; MOST_NODES],
+    had_by: [ServerProcess; MOST_NODES],
     /// A writer that became a reader.
     reads: bool,
 }
@@ -79,11 +79,11 @@ impl Footprint {
     pub(crate) fn won(
         mut self,
         epoch: u64,
-        granted: impl Iterator<Item = (NodeId, Process)>,
+        granted: impl Iterator<Item = (NodeId, ServerProcess)>,
     ) -> Self {
-        self.hold = Some(Hold {
+        self.hold = Some(ClaimHold {
             epoch,
-            had_by: [Process::UNKNOWN; MOST_NODES],
+            had_by: [ServerProcess::UNKNOWN; MOST_NODES],
             reads: false,
         });
         for (node, process) in granted {
@@ -103,7 +103,7 @@ impl Footprint {
     }
 
     /// A node said that it has the claim.
-    pub(crate) fn is_at(&mut self, node: NodeId, process: Process) {
+    pub(crate) fn is_at(&mut self, node: NodeId, process: ServerProcess) {
         let had_by = self.hold.as_mut().map(|it| &mut it.had_by);
         if let Some(had_by) = had_by.and_then(|it| it.get_mut(node.index())) {
             *had_by = process;
@@ -123,14 +123,14 @@ impl Footprint {
     /// an earlier vote may be there; a release that found it would not look for this one.
     pub(crate) fn reseed(
         &mut self,
-        (node, process): (NodeId, Process),
+        (node, process): (NodeId, ServerProcess),
         until: u64,
         is_past: impl FnOnce(u64) -> bool,
     ) -> Option<Reseed> {
         let hold = self.hold?;
         let had_by = *hold.had_by.get(node.index())?;
         let earlier = *self.asked_until.get(node.index())?;
-        let is_known = process != Process::UNKNOWN;
+        let is_known = process != ServerProcess::UNKNOWN;
         let may = is_known && had_by != process && (earlier == 0 || is_past(earlier));
         may.then(|| {
             self.nodes.insert(node);
@@ -144,7 +144,7 @@ impl Footprint {
     }
 
     /// The node answered the vote that it was asked for.
-    pub(crate) fn reseeded(&mut self, node: NodeId, process: Process, granted: bool) {
+    pub(crate) fn reseeded(&mut self, node: NodeId, process: ServerProcess, granted: bool) {
         self.set_asked_until(node, 0);
         if granted {
             self.is_at(node, process);

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::nodes::{MOST_NODES, NodeId, Nodes};
+use super::nodes::{MOST_NODES, NodeCount, NodeId};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
@@ -24,7 +24,7 @@ const JUMP_AT_LEAST: i128 = 20_000_000;
 /// The clocks of all nodes, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Jumps {
-    nodes: Nodes,
+    nodes: NodeCount,
     /// For how long a node whose clock was set does not vote.
     max_ttl: Duration,
     /// By how much a clock may run faster or slower than ours.
@@ -61,7 +61,7 @@ struct Jump {
 }
 
 impl Jumps {
-    pub(crate) fn new(nodes: Nodes, max_ttl: Duration, margin: Margin) -> Self {
+    pub(crate) fn new(nodes: NodeCount, max_ttl: Duration, margin: Margin) -> Self {
         Self {
             nodes,
             max_ttl,

@@ -7,7 +7,7 @@ use crate::values::nodes::can_decide;
 
 /// How many nodes are configured: odd, 3 to [`MOST_NODES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Nodes(u8);
+pub(crate) struct NodeCount(u8);
 
 /// One of the configured nodes, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +17,7 @@ pub(crate) struct NodeId(u8);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeSet(u16);
 
-impl Nodes {
+impl NodeCount {
     /// `None`: so many can't decide.
     pub(crate) fn new(number: usize) -> Option<Self> {
         u8::try_from(number)

@@ -3,11 +3,11 @@
 //! Invariant: yes needs a quorum of the configured nodes, and no needs that a quorum is out of reach
 //! by answers that say no; an answer that did not come is neither.
 
-use super::nodes::{NodeId, NodeSet, Nodes};
+use super::nodes::{NodeCount, NodeId, NodeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tally {
-    nodes: Nodes,
+    nodes: NodeCount,
     yes: NodeSet,
     no: NodeSet,
     /// No answer, and none will come in this round.
@@ -24,7 +24,7 @@ pub(crate) enum Verdict {
 }
 
 impl Tally {
-    pub(crate) fn new(nodes: Nodes) -> Self {
+    pub(crate) fn new(nodes: NodeCount) -> Self {
         Self {
             nodes,
             yes: NodeSet::NONE,

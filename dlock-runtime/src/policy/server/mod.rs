@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::locks::{Lock, Locks};
-use self::queues::Queues;
+use self::queues::ServerQueues;
 use self::voting::Hints;
 use super::commands::{
     Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Keep, Left, Polled, PushedGrant, Renewal,
@@ -64,7 +64,7 @@ pub(crate) enum Reached {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     locks: Locks,
-    queues: Queues,
+    queues: ServerQueues,
     hints: Hints,
     last_epoch: u64,
     /// The longest lease of a grant from the queue.
@@ -77,7 +77,7 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             locks: Locks::default(),
-            queues: Queues::default(),
+            queues: ServerQueues::default(),
             hints: Hints::default(),
             last_epoch: 0,
             claim: queue::CLAIM,

@@ -11,25 +11,25 @@ use super::micros;
 use crate::policy::queue::{ENTRIES_AT_ONCE, HEARTBEAT, QUEUE_TTL};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Queues(BTreeMap<Arc<str>, Queue>);
+pub(super) struct ServerQueues(BTreeMap<Arc<str>, Queue>);
 
 /// Never empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Queue {
     /// In order of arrival.
-    entries: Vec<Waiting>,
+    entries: Vec<QueuedEntry>,
     expires: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Waiting {
+pub(super) struct QueuedEntry {
     pub(super) entry: Arc<str>,
     arrival: u64,
     /// 0: the heartbeats don't have it, so a stranger wrote it, or they were lost.
     alive_until: u64,
 }
 
-impl Waiting {
+impl QueuedEntry {
     pub(super) fn arrival(&self) -> u64 {
         self.arrival
     }
@@ -43,7 +43,7 @@ impl Waiting {
     }
 }
 
-impl Queues {
+impl ServerQueues {
     pub(super) fn is_empty(&mut self, key: &str, time: u64) -> bool {
         self.live(key, time).is_none()
     }
@@ -53,12 +53,12 @@ impl Queues {
             .is_some_and(|queue| queue.entries.iter().any(|waiting| *waiting.entry == *entry))
     }
 
-    pub(super) fn first(&mut self, key: &str, time: u64) -> Option<Waiting> {
+    pub(super) fn first(&mut self, key: &str, time: u64) -> Option<QueuedEntry> {
         self.live(key, time)?.entries.first().cloned()
     }
 
     /// All entries, in order.
-    pub(super) fn all(&mut self, key: &str, time: u64) -> Vec<Waiting> {
+    pub(super) fn all(&mut self, key: &str, time: u64) -> Vec<QueuedEntry> {
         let queue = self.live(key, time);
         queue.map(|queue| queue.entries.clone()).unwrap_or_default()
     }
@@ -85,7 +85,7 @@ impl Queues {
             let at = queue
                 .entries
                 .partition_point(|waiting| waiting.arrival <= arrival);
-            let waiting = Waiting {
+            let waiting = QueuedEntry {
                 entry: entry.clone(),
                 arrival,
                 alive_until: 0,
@@ -109,7 +109,7 @@ impl Queues {
 
     /// Whether the head counts as alive. A sign of life from the future is none: the clock was set
     /// back, and from now on each such entry counts as alive for no longer than any other.
-    pub(super) fn is_alive(&mut self, key: &str, head: &Waiting, time: u64) -> bool {
+    pub(super) fn is_alive(&mut self, key: &str, head: &QueuedEntry, time: u64) -> bool {
         let latest = time + micros(HEARTBEAT);
         if head.alive_until > latest
             && let Some(queue) = self.live(key, time)
@@ -177,7 +177,7 @@ impl Queues {
         self.live(key, time).map(|queue| queue.expires)
     }
 
-    fn retain(&mut self, key: &str, time: u64, stays: impl Fn(&Waiting) -> bool) {
+    fn retain(&mut self, key: &str, time: u64, stays: impl Fn(&QueuedEntry) -> bool) {
         let Some(queue) = self.live(key, time) else {
             return;
         };

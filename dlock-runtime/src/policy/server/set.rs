@@ -21,7 +21,7 @@ pub(super) struct Set {
     pub(super) meta: Meta,
     /// The most ms that an entry was given beyond its own lease: it was extended, or is kept.
     noted: Option<u64>,
-    holders: BTreeMap<Arc<str>, Holder>,
+    holders: BTreeMap<Arc<str>, SetEntry>,
 }
 
 /// What all entries of one set have in common.
@@ -38,7 +38,7 @@ pub(super) enum Meta {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Holder {
+struct SetEntry {
     expires: u64,
     take: u32,
 }
@@ -79,7 +79,7 @@ impl Set {
     /// Adds an entry or prolongs it; never shortens.
     pub(super) fn put(&mut self, value: Arc<str>, take: u32, until: u64, time: u64) {
         self.note_lease(&value, until, time);
-        let holder = Holder {
+        let holder = SetEntry {
             expires: until,
             take,
         };
@@ -117,7 +117,7 @@ impl Set {
             return false;
         };
         let gone = self.holders.remove(&held_as);
-        if let (Some(left), Some(Holder { take, .. })) = (keep.left(time), gone) {
+        if let (Some(left), Some(SetEntry { take, .. })) = (keep.left(time), gone) {
             let kept: Arc<str> = entry::retired(&held_as).into();
             self.note_lease(&kept, time + keep.at_most * 1000, time);
             self.put(kept, take, time + left, time);
@@ -130,7 +130,7 @@ impl Set {
         let Some(reader) = entry::reader_form(value) else {
             return false;
         };
-        if let Some(Holder { expires, take }) = self.holders.remove(value) {
+        if let Some(SetEntry { expires, take }) = self.holders.remove(value) {
             self.put(reader.as_str().into(), take, until.max(expires), time);
         }
         self.holders.contains_key(&*reader)
@@ -222,7 +222,7 @@ impl Set {
     #[cfg(test)]
     pub(super) fn members(&self) -> Vec<(String, u64)> {
         let mut members = Vec::new();
-        for (entry, Holder { expires, take }) in &self.holders {
+        for (entry, SetEntry { expires, take }) in &self.holders {
             members.push((*expires, entry.to_string()));
             members.extend((2..=*take).map(|number| (*expires, format!("{entry}#{number}"))));
         }
@@ -234,7 +234,7 @@ impl Set {
     }
 }
 
-fn order<'a>((entry, holder): &(&'a Arc<str>, &Holder)) -> (u64, &'a Arc<str>) {
+fn order<'a>((entry, holder): &(&'a Arc<str>, &SetEntry)) -> (u64, &'a Arc<str>) {
     (holder.expires, *entry)
 }
 

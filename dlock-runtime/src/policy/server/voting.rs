@@ -29,7 +29,7 @@ struct Wanting {
 }
 
 /// The one to tell next.
-struct Next {
+struct NextTold {
     address: Arc<str>,
     /// Set for a writer: until when it counts as waiting.
     writer_until: Option<u64>,
@@ -108,18 +108,18 @@ impl Hints {
     }
 
     /// A writer comes first, and stays until it has been told.
-    fn next(&mut self, key: &str, time: u64) -> Option<Next> {
+    fn next(&mut self, key: &str, time: u64) -> Option<NextTold> {
         let wanting = self.live(key, time)?;
         let next = if let Some((until, address)) = wanting.writers.first().cloned() {
             wanting.addresses.retain(|it| *it != address);
-            Next {
+            NextTold {
                 address,
                 writer_until: Some(until),
             }
         } else {
             let address = wanting.addresses.first()?.clone();
             wanting.addresses.remove(0);
-            Next {
+            NextTold {
                 address,
                 writer_until: None,
             }
@@ -130,7 +130,7 @@ impl Hints {
 
     /// A writer that listens, or that asks so often that it needs no hint, has some time to come.
     /// After that no writer counts as waiting until it asks again.
-    fn writer_was_told(&mut self, key: &str, next: &Next, comes: bool, time: u64) {
+    fn writer_was_told(&mut self, key: &str, next: &NextTold, comes: bool, time: u64) {
         let (Some(until), Some(wanting)) = (next.writer_until, self.live(key, time)) else {
             return;
         };

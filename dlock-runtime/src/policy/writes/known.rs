@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::{Need, What, Writes, number, wrong};
-use crate::values::batch::change::{Change, Type};
+use crate::values::batch::change::{KeyChange, Type};
 use crate::values::error::LockError;
 
 /// The most that a batch may add to one number, signs dropped. With a stored number of at most 18
@@ -20,28 +20,28 @@ const STRING: &[u8] = b"";
 pub(super) struct Checking<'a> {
     writes: Writes<'a>,
     /// Each key's index in `writes`, and what is known about it.
-    keys: HashMap<&'a str, (usize, Known<'a>)>,
+    keys: HashMap<&'a str, (usize, KnownKey<'a>)>,
 }
 
 /// One key, as the commands so far leave it.
 #[derive(Debug, Default)]
-struct Known<'a> {
+struct KnownKey<'a> {
     /// Whether the data from before the batch is gone.
     is_new: bool,
     /// Its type, if it exists; `None`: any, or absent.
     is: Option<Type>,
     /// The values of its fields, as far as the commands imply them.
-    fields: HashMap<&'a [u8], Number>,
+    fields: HashMap<&'a [u8], KnownNumber>,
 }
 
 /// A value that may be added to.
 #[derive(Clone, Copy, Debug)]
-struct Number {
+struct KnownNumber {
     is_one: bool,
     added: u64,
 }
 
-impl Number {
+impl KnownNumber {
     fn of(value: &[u8]) -> Self {
         Self {
             is_one: number(value).is_some(),
@@ -61,9 +61,9 @@ impl<'a> Checking<'a> {
         self.writes
     }
 
-    pub(super) fn add(&mut self, key: &'a str, change: &'a Change) -> Result<(), LockError> {
+    pub(super) fn add(&mut self, key: &'a str, change: &'a KeyChange) -> Result<(), LockError> {
         let next = self.writes.keys.len();
-        let new = || (next, Known::default());
+        let new = || (next, KnownKey::default());
         let (index, known) = self.keys.entry(key).or_insert_with(new);
         if *index == next {
             self.writes.keys.push(key);
@@ -85,46 +85,46 @@ impl<'a> Checking<'a> {
 
 type Needs<'a> = [Option<What<'a>>; 2];
 
-impl<'a> Known<'a> {
+impl<'a> KnownKey<'a> {
     /// What the data must be like for this command, as far as the commands before it do not imply
     /// it; an error if they imply that it can't work.
-    fn after(&mut self, change: &'a Change) -> Result<Needs<'a>, &'static str> {
+    fn after(&mut self, change: &'a KeyChange) -> Result<Needs<'a>, &'static str> {
         let is_type = match change.wants() {
             Some(wanted) => self.become_of(wanted)?,
             None => None,
         };
         let mut is_number = None;
         match change {
-            Change::Set { value, .. } => {
-                *self = Known {
+            KeyChange::Set { value, .. } => {
+                *self = KnownKey {
                     is_new: true,
                     is: Some(Type::String),
-                    fields: HashMap::from([(STRING, Number::of(value))]),
+                    fields: HashMap::from([(STRING, KnownNumber::of(value))]),
                 };
             }
-            Change::Del => {
-                *self = Known {
+            KeyChange::Del => {
+                *self = KnownKey {
                     is_new: true,
-                    ..Known::default()
+                    ..KnownKey::default()
                 };
             }
-            Change::HSet { field, value } => {
-                self.fields.insert(field, Number::of(value));
+            KeyChange::HSet { field, value } => {
+                self.fields.insert(field, KnownNumber::of(value));
             }
-            Change::HDel(field) => {
-                self.fields.insert(field, Number::ONE);
+            KeyChange::HDel(field) => {
+                self.fields.insert(field, KnownNumber::ONE);
             }
-            Change::IncrBy(by) => is_number = self.count(STRING, *by)?.then_some(What::Number),
-            Change::HIncrBy { field, by } => {
+            KeyChange::IncrBy(by) => is_number = self.count(STRING, *by)?.then_some(What::Number),
+            KeyChange::HIncrBy { field, by } => {
                 is_number = self.count(field, *by)?.then_some(What::NumberIn(field));
             }
-            Change::Expire(_)
-            | Change::SAdd(_)
-            | Change::SRem(_)
-            | Change::ZAdd { .. }
-            | Change::ZRem(_)
-            | Change::LPush(_)
-            | Change::RPush(_) => {}
+            KeyChange::Expire(_)
+            | KeyChange::SAdd(_)
+            | KeyChange::SRem(_)
+            | KeyChange::ZAdd { .. }
+            | KeyChange::ZRem(_)
+            | KeyChange::LPush(_)
+            | KeyChange::RPush(_) => {}
         }
         Ok([is_type, is_number])
     }
@@ -143,7 +143,7 @@ impl<'a> Known<'a> {
     /// Whether the data must be checked for a number there.
     fn count(&mut self, field: &'a [u8], by: i64) -> Result<bool, &'static str> {
         let is_open = !self.is_new && !self.fields.contains_key(field);
-        let number = self.fields.entry(field).or_insert(Number::ONE);
+        let number = self.fields.entry(field).or_insert(KnownNumber::ONE);
         if !number.is_one {
             return Err("is set to something that can't be added to, and added to");
         }

@@ -12,7 +12,7 @@ mod known;
 use std::time::Duration;
 
 use self::known::Checking;
-use crate::values::batch::change::{Change, Type};
+use crate::values::batch::change::{KeyChange, Type};
 use crate::values::batch::{Batch, MOST_BYTES, MOST_COMMANDS};
 use crate::values::error::{LockError, Reason, Refusal};
 use crate::values::slot::{hash_tag, slot};
@@ -30,7 +30,7 @@ pub(crate) struct Writes<'a> {
     pub(crate) keys: Vec<&'a str>,
     pub(crate) needs: Vec<Need<'a>>,
     /// Each with the index of its key in `keys`.
-    pub(crate) commands: Vec<(usize, &'a Change)>,
+    pub(crate) commands: Vec<(usize, &'a KeyChange)>,
 }
 
 /// What the data at a key must be like; if not, no command may run.
@@ -156,7 +156,7 @@ fn check_key(key: &str, lock: &str, namespace: &str, lock_slot: u16) -> Result<(
     Ok(())
 }
 
-fn check_change(key: &str, change: &Change) -> Result<(), LockError> {
+fn check_change(key: &str, change: &KeyChange) -> Result<(), LockError> {
     if let Some(ttl) = change.ttl()
         && (ttl.is_zero() || ttl > LONGEST)
     {
@@ -164,7 +164,7 @@ fn check_change(key: &str, change: &Change) -> Result<(), LockError> {
             "`{key}` for {ttl:?}: give it 1 ms to 100 years, or delete it"
         )));
     }
-    if matches!(change, Change::ZAdd { score, .. } if score.is_nan()) {
+    if matches!(change, KeyChange::ZAdd { score, .. } if score.is_nan()) {
         return Err(wrong(format_args!("a score of `{key}` is not a number")));
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// What one command does to its key. A closed list of commands that every server has, so that what
 /// each needs and leaves is known before anything is sent.
 #[derive(Clone, PartialEq)]
-pub(crate) enum Change {
+pub(crate) enum KeyChange {
     Set {
         value: Vec<u8>,
         ttl: Option<Duration>,
@@ -60,41 +60,43 @@ impl Type {
 }
 
 /// Only the name: what it writes may be secret.
-impl fmt::Debug for Change {
+impl fmt::Debug for KeyChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Change {
+impl KeyChange {
     /// The command's name.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Change::Set { .. } => "SET",
-            Change::Del => "DEL",
-            Change::Expire(_) => "PEXPIRE",
-            Change::IncrBy(_) => "INCRBY",
-            Change::HSet { .. } => "HSET",
-            Change::HDel(_) => "HDEL",
-            Change::HIncrBy { .. } => "HINCRBY",
-            Change::SAdd(_) => "SADD",
-            Change::SRem(_) => "SREM",
-            Change::ZAdd { .. } => "ZADD",
-            Change::ZRem(_) => "ZREM",
-            Change::LPush(_) => "LPUSH",
-            Change::RPush(_) => "RPUSH",
+            KeyChange::Set { .. } => "SET",
+            KeyChange::Del => "DEL",
+            KeyChange::Expire(_) => "PEXPIRE",
+            KeyChange::IncrBy(_) => "INCRBY",
+            KeyChange::HSet { .. } => "HSET",
+            KeyChange::HDel(_) => "HDEL",
+            KeyChange::HIncrBy { .. } => "HINCRBY",
+            KeyChange::SAdd(_) => "SADD",
+            KeyChange::SRem(_) => "SREM",
+            KeyChange::ZAdd { .. } => "ZADD",
+            KeyChange::ZRem(_) => "ZREM",
+            KeyChange::LPush(_) => "LPUSH",
+            KeyChange::RPush(_) => "RPUSH",
         }
     }
 
     /// The type that its key must have, if it exists; `None`: any.
     pub(crate) fn wants(&self) -> Option<Type> {
         match self {
-            Change::Set { .. } | Change::Del | Change::Expire(_) => None,
-            Change::IncrBy(_) => Some(Type::String),
-            Change::HSet { .. } | Change::HDel(_) | Change::HIncrBy { .. } => Some(Type::Hash),
-            Change::SAdd(_) | Change::SRem(_) => Some(Type::Set),
-            Change::ZAdd { .. } | Change::ZRem(_) => Some(Type::SortedSet),
-            Change::LPush(_) | Change::RPush(_) => Some(Type::List),
+            KeyChange::Set { .. } | KeyChange::Del | KeyChange::Expire(_) => None,
+            KeyChange::IncrBy(_) => Some(Type::String),
+            KeyChange::HSet { .. } | KeyChange::HDel(_) | KeyChange::HIncrBy { .. } => {
+                Some(Type::Hash)
+            }
+            KeyChange::SAdd(_) | KeyChange::SRem(_) => Some(Type::Set),
+            KeyChange::ZAdd { .. } | KeyChange::ZRem(_) => Some(Type::SortedSet),
+            KeyChange::LPush(_) | KeyChange::RPush(_) => Some(Type::List),
         }
     }
 
@@ -102,7 +104,11 @@ impl Change {
     pub(crate) fn takes_memory(&self) -> bool {
         !matches!(
             self,
-            Change::Del | Change::Expire(_) | Change::HDel(_) | Change::SRem(_) | Change::ZRem(_)
+            KeyChange::Del
+                | KeyChange::Expire(_)
+                | KeyChange::HDel(_)
+                | KeyChange::SRem(_)
+                | KeyChange::ZRem(_)
         )
     }
 
@@ -111,31 +117,31 @@ impl Change {
         let number = |text: String| Cow::from(text.into_bytes());
         let millis = |ttl: &Duration| number(whole_millis(*ttl).to_string());
         match self {
-            Change::Set { value, ttl: None } => vec![value.into()],
-            Change::Set {
+            KeyChange::Set { value, ttl: None } => vec![value.into()],
+            KeyChange::Set {
                 value,
                 ttl: Some(ttl),
             } => vec![value.into(), b"PX"[..].into(), millis(ttl)],
-            Change::Del => Vec::new(),
-            Change::Expire(ttl) => vec![millis(ttl)],
-            Change::IncrBy(by) => vec![number(by.to_string())],
-            Change::HSet { field, value } => vec![field.into(), value.into()],
-            Change::HIncrBy { field, by } => vec![field.into(), number(by.to_string())],
-            Change::ZAdd { member, score } => vec![number(format!("{score:?}")), member.into()],
-            Change::HDel(it)
-            | Change::SAdd(it)
-            | Change::SRem(it)
-            | Change::ZRem(it)
-            | Change::LPush(it)
-            | Change::RPush(it) => vec![it.into()],
+            KeyChange::Del => Vec::new(),
+            KeyChange::Expire(ttl) => vec![millis(ttl)],
+            KeyChange::IncrBy(by) => vec![number(by.to_string())],
+            KeyChange::HSet { field, value } => vec![field.into(), value.into()],
+            KeyChange::HIncrBy { field, by } => vec![field.into(), number(by.to_string())],
+            KeyChange::ZAdd { member, score } => vec![number(format!("{score:?}")), member.into()],
+            KeyChange::HDel(it)
+            | KeyChange::SAdd(it)
+            | KeyChange::SRem(it)
+            | KeyChange::ZRem(it)
+            | KeyChange::LPush(it)
+            | KeyChange::RPush(it) => vec![it.into()],
         }
     }
 
     /// The time to live that it gives its key.
     pub(crate) fn ttl(&self) -> Option<Duration> {
         match self {
-            Change::Set { ttl, .. } => *ttl,
-            Change::Expire(ttl) => Some(*ttl),
+            KeyChange::Set { ttl, .. } => *ttl,
+            KeyChange::Expire(ttl) => Some(*ttl),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ pub(crate) mod change;
 use std::fmt;
 use std::time::Duration;
 
-use self::change::Change;
+use self::change::KeyChange;
 use super::key::Key;
 
 /// The most commands that a batch may have: all run in one step, and the server serves no other
@@ -51,7 +51,7 @@ pub(crate) const MOST_BYTES: usize = 16 << 20;
 #[derive(Clone, Default, PartialEq)]
 #[must_use = "nothing is written before `LockGuard::write`"]
 pub struct Batch {
-    pub(crate) commands: Vec<(Key, Change)>,
+    pub(crate) commands: Vec<(Key, KeyChange)>,
 }
 
 impl Batch {
@@ -63,30 +63,30 @@ impl Batch {
     /// Stores a value without expiry, whatever was there.
     pub fn set(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
         let value = value.as_ref().to_vec();
-        self.and(key, Change::Set { value, ttl: None })
+        self.and(key, KeyChange::Set { value, ttl: None })
     }
 
     /// Stores a value that expires after `ttl`, whatever was there: 1 ms to 100 years.
     pub fn set_with_ttl(self, key: impl Into<Key>, value: impl AsRef<[u8]>, ttl: Duration) -> Self {
         let value = value.as_ref().to_vec();
         let ttl = Some(ttl);
-        self.and(key, Change::Set { value, ttl })
+        self.and(key, KeyChange::Set { value, ttl })
     }
 
     /// Deletes a key of whatever type.
     pub fn del(self, key: impl Into<Key>) -> Self {
-        self.and(key, Change::Del)
+        self.and(key, KeyChange::Del)
     }
 
     /// Makes a key expire after this time: 1 ms to 100 years.
     pub fn expire(self, key: impl Into<Key>, ttl: Duration) -> Self {
-        self.and(key, Change::Expire(ttl))
+        self.and(key, KeyChange::Expire(ttl))
     }
 
     /// Adds to a number; 0 if there is none. The stored number may have at most 18 digits, and a
     /// batch may add at most 8·10¹⁸ to one number, so that it can't overflow half-way.
     pub fn incr_by(self, key: impl Into<Key>, by: i64) -> Self {
-        self.and(key, Change::IncrBy(by))
+        self.and(key, KeyChange::IncrBy(by))
     }
 
     /// Stores a field of a hash.
@@ -97,49 +97,49 @@ impl Batch {
         value: impl AsRef<[u8]>,
     ) -> Self {
         let (field, value) = (field.as_ref().to_vec(), value.as_ref().to_vec());
-        self.and(key, Change::HSet { field, value })
+        self.and(key, KeyChange::HSet { field, value })
     }
 
     /// Deletes a field of a hash.
     pub fn hdel(self, key: impl Into<Key>, field: impl AsRef<[u8]>) -> Self {
-        self.and(key, Change::HDel(field.as_ref().to_vec()))
+        self.and(key, KeyChange::HDel(field.as_ref().to_vec()))
     }
 
     /// Adds to a number in a field of a hash, bounded like [`incr_by`](Self::incr_by).
     pub fn hincr_by(self, key: impl Into<Key>, field: impl AsRef<[u8]>, by: i64) -> Self {
         let field = field.as_ref().to_vec();
-        self.and(key, Change::HIncrBy { field, by })
+        self.and(key, KeyChange::HIncrBy { field, by })
     }
 
     /// Adds a member to a set.
     pub fn sadd(self, key: impl Into<Key>, member: impl AsRef<[u8]>) -> Self {
-        self.and(key, Change::SAdd(member.as_ref().to_vec()))
+        self.and(key, KeyChange::SAdd(member.as_ref().to_vec()))
     }
 
     /// Removes a member from a set.
     pub fn srem(self, key: impl Into<Key>, member: impl AsRef<[u8]>) -> Self {
-        self.and(key, Change::SRem(member.as_ref().to_vec()))
+        self.and(key, KeyChange::SRem(member.as_ref().to_vec()))
     }
 
     /// Gives a member of a sorted set this score, which must be a number.
     pub fn zadd(self, key: impl Into<Key>, member: impl AsRef<[u8]>, score: f64) -> Self {
         let member = member.as_ref().to_vec();
-        self.and(key, Change::ZAdd { member, score })
+        self.and(key, KeyChange::ZAdd { member, score })
     }
 
     /// Removes a member from a sorted set.
     pub fn zrem(self, key: impl Into<Key>, member: impl AsRef<[u8]>) -> Self {
-        self.and(key, Change::ZRem(member.as_ref().to_vec()))
+        self.and(key, KeyChange::ZRem(member.as_ref().to_vec()))
     }
 
     /// Inserts a value at the front of a list.
     pub fn lpush(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
-        self.and(key, Change::LPush(value.as_ref().to_vec()))
+        self.and(key, KeyChange::LPush(value.as_ref().to_vec()))
     }
 
     /// Appends a value to the end of a list.
     pub fn rpush(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
-        self.and(key, Change::RPush(value.as_ref().to_vec()))
+        self.and(key, KeyChange::RPush(value.as_ref().to_vec()))
     }
 
     /// The number of commands.
@@ -154,7 +154,7 @@ impl Batch {
         self.commands.is_empty()
     }
 
-    fn and(mut self, key: impl Into<Key>, change: Change) -> Self {
+    fn and(mut self, key: impl Into<Key>, change: KeyChange) -> Self {
         self.commands.push((key.into(), change));
         self
     }

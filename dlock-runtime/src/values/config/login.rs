@@ -71,13 +71,13 @@ impl Credentials {
 /// Why a provider had no answer.
 type ProviderError = Box<dyn Error + Send + Sync>;
 
-type Asked = Pin<Box<dyn Future<Output = Result<Credentials, ProviderError>> + Send>>;
+type LoginFuture = Pin<Box<dyn Future<Output = Result<Credentials, ProviderError>> + Send>>;
 
 /// Where a connection's credentials come from.
 #[derive(Clone)]
 pub(crate) enum Login {
     Fixed(Credentials),
-    Asked(Arc<dyn Fn() -> Asked + Send + Sync>),
+    Asked(Arc<dyn Fn() -> LoginFuture + Send + Sync>),
 }
 
 impl Login {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Config;
-use crate::values::listener::{Listener, LockListener};
+use crate::values::listener::{ConfiguredListener, LockListener};
 
 /// Who is told, and what is long. `None`: nobody, and nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observing {
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<ConfiguredListener>,
     pub(crate) slow_acquire: Option<Duration>,
     pub(crate) long_hold: Option<Duration>,
 }
@@ -35,7 +35,7 @@ impl Config {
     ///
     /// The feature `metrics` needs none; see [`LockListener`] for what its methods may do.
     pub fn listener(mut self, listener: impl LockListener) -> Self {
-        self.observing.listener = Some(Listener(Arc::new(listener)));
+        self.observing.listener = Some(ConfiguredListener(Arc::new(listener)));
         self
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::{OpenClaims, SEEN_AT_MOST, SeenEpochs};
 use crate::policy::quorum::footprint::Footprint;
-use crate::policy::quorum::nodes::Nodes;
+use crate::policy::quorum::nodes::NodeCount;
 use crate::values::moment::Moment;
 
 fn first() -> Footprint {
-    Footprint::at(Nodes::new(3).unwrap().ids().take(1).collect(), 7)
+    Footprint::at(NodeCount::new(3).unwrap().ids().take(1).collect(), 7)
 }
 
 #[test]

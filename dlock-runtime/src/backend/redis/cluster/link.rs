@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::nodes::Nodes;
-use crate::backend::batched::{BatchedAnswer, Release};
+use super::nodes::ClusterNodes;
+use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
@@ -31,12 +31,12 @@ const BETWEEN_REDIRECTS: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(super) struct ClusterLink {
-    cluster: Arc<Nodes>,
+    cluster: Arc<ClusterNodes>,
     node: Arc<dyn Link>,
 }
 
 impl ClusterLink {
-    pub(super) fn new(cluster: Arc<Nodes>, node: Arc<dyn Link>) -> Self {
+    pub(super) fn new(cluster: Arc<ClusterNodes>, node: Arc<dyn Link>) -> Self {
         Self { cluster, node }
     }
 }
@@ -112,7 +112,7 @@ impl Link for ClusterLink {
         claim: &'a Claim,
         keep: Keep,
         within: Duration,
-    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
         BatchedAnswer::Boxed(at_its_node!(self, &claim.key, within, |node| node
             .release(claim, keep, within)))
     }

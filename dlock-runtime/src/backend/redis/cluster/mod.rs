@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use self::link::ClusterLink;
-use self::nodes::{Nodes, unserved, unserved_slots};
+use self::nodes::{ClusterNodes, unserved, unserved_slots};
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
 use crate::backend::offers::Offers;
@@ -34,11 +34,11 @@ use crate::values::slot::slot;
 
 /// A pool's connections to the nodes of a cluster.
 #[derive(Debug)]
-pub(crate) struct Cluster(Arc<Nodes>);
+pub(crate) struct Cluster(Arc<ClusterNodes>);
 
 impl Cluster {
     pub(crate) fn new(address: &ClusterAddress, settings: &Arc<Settings>) -> Self {
-        Self(Nodes::new(address, settings))
+        Self(ClusterNodes::new(address, settings))
     }
 
     fn through(&self, node: Arc<dyn Link>) -> Arc<dyn Link> {
@@ -141,6 +141,6 @@ impl Backend for Cluster {
     }
 
     fn background_task(&self) -> Option<BackgroundTask> {
-        Some(Box::pin(Nodes::follow(Arc::downgrade(&self.0))))
+        Some(Box::pin(ClusterNodes::follow(Arc::downgrade(&self.0))))
     }
 }

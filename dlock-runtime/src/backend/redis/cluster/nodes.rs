@@ -11,15 +11,15 @@ use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::questions::{self, Said};
-use super::rounds::{Next, Rounds};
+use super::questions::{self, NodesSaid};
+use super::rounds::{QuestionRounds, RoundNext};
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
 use crate::backend::redis::redirects::{OfCluster, Redirects};
 use crate::backend::redis::supervisor::Supervisor;
 use crate::backend::{Answer, Link, Listener};
 use crate::observe;
-use crate::policy::slot_map::{Asked, SlotMap};
+use crate::policy::slot_map::{AskedAt, SlotMap};
 use crate::strangers::beside_others;
 use crate::values::config::{ClusterAddress, Endpoint, Host, RedisAddress, Settings};
 use crate::values::error::{Reason, Refusal};
@@ -44,9 +44,9 @@ const MOST_UNUSED: usize = 16;
 
 /// The nodes of a cluster, and who serves which slot.
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(super) struct ClusterNodes {
     /// Itself, for the connections that tell it of redirects.
-    this: Weak<Nodes>,
+    this: Weak<ClusterNodes>,
     /// The nodes that the configuration names.
     seeds: Vec<Host>,
     /// Any node's address, but for its endpoint: all have the same login.
@@ -54,8 +54,8 @@ pub(super) struct Nodes {
     settings: Arc<Settings>,
     pub(super) clock: Clock,
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
-    state: Mutex<State>,
-    rounds: Mutex<Rounds>,
+    state: Mutex<ClusterState>,
+    rounds: Mutex<QuestionRounds>,
     /// Notified when a round has ended.
     round_ended: Notify,
     /// Notified when the map may be out of date.
@@ -63,7 +63,7 @@ pub(super) struct Nodes {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct ClusterState {
     pub(super) map: SlotMap,
     pub(super) nodes: BTreeMap<Host, Arc<Supervisor>>,
     /// Nodes that served nothing in the last round.
@@ -73,19 +73,19 @@ pub(super) struct State {
     /// The epoch of the map, and how many rounds in a row have been doubtful.
     epoch: u64,
     older: u32,
-    told: Told,
+    told: KnownMasters,
     /// How often the nodes have been asked, so that not the same ones are each time.
     asked: usize,
 }
 
 /// The masters that the log knows of, and since when.
 #[derive(Debug, Default)]
-struct Told {
+struct KnownMasters {
     masters: BTreeSet<Host>,
     at: Option<Instant>,
 }
 
-impl Told {
+impl KnownMasters {
     /// Those that came and went since, if the log has to be told: not the first, and not many times a
     /// minute, whatever a node says.
     fn news(&mut self, serving: &BTreeSet<Host>) -> Option<[String; 2]> {
@@ -106,7 +106,7 @@ impl Told {
     }
 }
 
-impl State {
+impl ClusterState {
     /// The nodes that serve nothing, if they are too many.
     fn take_too_many(&mut self) -> BTreeMap<Host, Arc<Supervisor>> {
         if self.nodes.len() <= MOST_UNUSED {
@@ -123,9 +123,9 @@ impl State {
     }
 }
 
-impl Nodes {
+impl ClusterNodes {
     pub(super) fn new(address: &ClusterAddress, settings: &Arc<Settings>) -> Arc<Self> {
-        Arc::new_cyclic(|this| Nodes {
+        Arc::new_cyclic(|this| ClusterNodes {
             this: this.clone(),
             seeds: address.seeds.clone(),
             any: address.any.clone(),
@@ -133,13 +133,13 @@ impl Nodes {
             clock: Clock::real(),
             listener: OnceLock::new(),
             state: Mutex::default(),
-            rounds: Mutex::new(Rounds::new()),
+            rounds: Mutex::new(QuestionRounds::new()),
             round_ended: Notify::new(),
             may_have_changed: Notify::new(),
         })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ClusterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +151,7 @@ impl Nodes {
         Some((host, node))
     }
 
-    pub(super) fn connections_to(&self, state: &mut State, host: &Host) -> Arc<Supervisor> {
+    pub(super) fn connections_to(&self, state: &mut ClusterState, host: &Host) -> Arc<Supervisor> {
         let node = state.nodes.entry(host.clone());
         node.or_insert_with(|| self.supervisor(host)).clone()
     }
@@ -219,13 +219,13 @@ impl Nodes {
             let ended = self.round_ended.notified();
             let next = self.rounds().next(called, self.settings.connect_timeout);
             match next {
-                Next::Known(known) => return known,
-                Next::Ask => {
+                RoundNext::Known(known) => return known,
+                RoundNext::Ask => {
                     if let Some(this) = self.this.upgrade() {
                         here.spawn(this.round());
                     }
                 }
-                Next::Wait => {}
+                RoundNext::Wait => {}
             }
             if timeout_at(until, beside_others(ended)).await.is_err() {
                 let why = "no node of the cluster said in time who serves what";
@@ -260,7 +260,7 @@ impl Nodes {
         seeds.join(",")
     }
 
-    fn rounds(&self) -> MutexGuard<'_, Rounds> {
+    fn rounds(&self) -> MutexGuard<'_, QuestionRounds> {
         self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -292,7 +292,7 @@ impl Nodes {
     }
 
     /// Returns whether that is something new.
-    fn learn(&self, said: Said, asked: Asked) -> bool {
+    fn learn(&self, said: NodesSaid, asked: AskedAt) -> bool {
         let mut state = self.lock();
         let is_doubtful =
             said.epoch < state.epoch || questions::are_two_clusters(&said.ids, &state.ids);
@@ -363,7 +363,7 @@ pub(super) fn unserved_slots(count: usize, first: u16) -> CommandError {
     )))
 }
 
-impl Redirects for Nodes {
+impl Redirects for ClusterNodes {
     fn moved(&self, slot: u16, node: Host) {
         let mut state = self.lock();
         state.map.moved(slot, node);

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::backend::command_error::{self, CommandError};
 use crate::backend::redis::dial::{self, dial};
 use crate::backend::redis::redirects::node;
-use crate::backend::redis::reply_bound::{Asked, ReplyBound};
+use crate::backend::redis::reply_bound::{Question, ReplyBound};
 use crate::backend::redis::{client, errors, reply};
 use crate::policy::slot_map::Listed;
 use crate::values::config::{Credentials, Endpoint, Host, RedisAddress, Stream};
@@ -37,7 +37,7 @@ const LENGTH_OF_AN_ID: usize = 40;
 const MOST_IDS: usize = 4 * MOST_MASTERS;
 
 /// What nodes say.
-pub(super) struct Said {
+pub(super) struct NodesSaid {
     /// The highest configuration epoch that one of them knows, or 0: the later of two answers has
     /// the higher one.
     pub(super) epoch: u64,
@@ -47,7 +47,7 @@ pub(super) struct Said {
     pub(super) ids: BTreeSet<String>,
 }
 
-impl Said {
+impl NodesSaid {
     /// Answers from another cluster than that of the `known` nodes count only if there are no
     /// others: then it was made anew.
     ///
@@ -98,7 +98,7 @@ pub(super) async fn who_serves_what(
     addresses: &[Arc<RedisAddress>],
     (known, is_new): (&BTreeSet<String>, bool),
     until: Instant,
-) -> Result<Said, CommandError> {
+) -> Result<NodesSaid, CommandError> {
     let (mut errors, mut answers) = (Vec::new(), Vec::new());
     // Its drop ends what is not needed any more.
     let mut asked: JoinSet<(String, Result<View, CommandError>)> = JoinSet::new();
@@ -130,7 +130,7 @@ pub(super) async fn who_serves_what(
                 {
                     return Err(CommandError::Setup(why.clone()).at(node));
                 }
-                if let Some(said) = Said::of_all(std::mem::take(&mut answers), known)? {
+                if let Some(said) = NodesSaid::of_all(std::mem::take(&mut answers), known)? {
                     return Ok(said);
                 }
                 let next = more.next();
@@ -255,10 +255,10 @@ async fn exchange(
 ) -> Result<([RedisResult<Value>; 2], bool), CommandError> {
     let config = AsyncConnectionConfig::new();
     let protocol = ProtocolVersion::RESP2; // nothing here needs the other
-    let bound = ReplyBound::of(Asked::Handshake);
+    let bound = ReplyBound::of(Question::Handshake);
     let (mut connection, _io_task) =
         client::log_in(stream, 0, credentials, protocol, config, &bound).await?;
-    bound.set(Asked::WhoServesWhat);
+    bound.set(Question::WhoServesWhat);
     let mut both = redis::pipe();
     both.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
     both.ignore_errors(); // each has its own answer
@@ -271,7 +271,7 @@ async fn exchange(
         .err()
         .is_some_and(errors::is_without_right)
     {
-        bound.set(Asked::Handshake);
+        bound.set(Question::Handshake);
         let hello = redis::cmd("HELLO");
         let hello = hello.query_async(&mut connection).await;
         mode = reply::field(&hello.unwrap_or(Value::Nil), "mode");
@@ -410,7 +410,7 @@ mod tests {
     /// The nodes whose lists count, in order.
     fn counted(answers: Vec<(String, View)>, known: &[&str]) -> Result<Vec<String>, CommandError> {
         let known = known.iter().map(|it| (*it).to_owned()).collect();
-        let said = Said::of_all(answers, &known)?.unwrap();
+        let said = NodesSaid::of_all(answers, &known)?.unwrap();
         Ok(said
             .lists
             .into_iter()

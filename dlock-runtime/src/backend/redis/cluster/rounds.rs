@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1600);
 
 #[derive(Debug)]
-pub(super) struct Rounds {
+pub(super) struct QuestionRounds {
     /// When the round that is under way began.
     began: Option<Instant>,
     /// When the latest one ended, and how it failed.
@@ -22,7 +22,7 @@ pub(super) struct Rounds {
 
 /// What somebody does who wants to know.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum RoundNext {
     /// Begins a round.
     Ask,
     /// Waits for the one that is under way.
@@ -31,7 +31,7 @@ pub(super) enum Next {
     Known(Result<(), CommandError>),
 }
 
-impl Rounds {
+impl QuestionRounds {
     pub(super) fn new() -> Self {
         Self {
             began: None,
@@ -42,7 +42,7 @@ impl Rounds {
 
     /// For somebody who wants to know since `called`. A round that takes longer than `at_most` was
     /// given up: its runtime may stand still.
-    pub(super) fn next(&mut self, called: Instant, at_most: Duration) -> Next {
+    pub(super) fn next(&mut self, called: Instant, at_most: Duration) -> RoundNext {
         let now = Instant::now();
         // What no retry ends may be the fault of one caller's runtime.
         let lasts =
@@ -50,13 +50,13 @@ impl Rounds {
         if let Some((ended, failed)) = &self.ended
             && (*ended >= called || (now - *ended < self.pause && lasts(failed)))
         {
-            return Next::Known(failed.clone().map_or(Ok(()), Err));
+            return RoundNext::Known(failed.clone().map_or(Ok(()), Err));
         }
         if self.began.is_some_and(|began| now - began <= at_most) {
-            return Next::Wait;
+            return RoundNext::Wait;
         }
         self.began = Some(now);
-        Next::Ask
+        RoundNext::Ask
     }
 
     /// A round has ended; whether it said something new. Returns whether it is the first that failed
@@ -88,27 +88,36 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn many_want_to_know_and_one_asks() {
-        let mut rounds = Rounds::new();
+        let mut rounds = QuestionRounds::new();
         let called = Instant::now();
-        assert!(matches!(rounds.next(called, AT_MOST), Next::Ask));
-        assert!(matches!(rounds.next(called, AT_MOST), Next::Wait));
+        assert!(matches!(rounds.next(called, AT_MOST), RoundNext::Ask));
+        assert!(matches!(rounds.next(called, AT_MOST), RoundNext::Wait));
         advance(Duration::from_millis(5)).await;
         assert!(!rounds.ended(Ok(true)));
-        assert!(matches!(rounds.next(called, AT_MOST), Next::Known(Ok(()))));
+        assert!(matches!(
+            rounds.next(called, AT_MOST),
+            RoundNext::Known(Ok(()))
+        ));
         advance(PAUSE).await;
-        assert!(matches!(rounds.next(Instant::now(), AT_MOST), Next::Ask));
+        assert!(matches!(
+            rounds.next(Instant::now(), AT_MOST),
+            RoundNext::Ask
+        ));
         let silent = || Err(CommandError::Unsent(Reason::new("silent")));
         assert!(rounds.ended(silent()) && !rounds.ended(silent()));
-        assert!(matches!(rounds.next(called, AT_MOST), Next::Known(Err(_))));
+        assert!(matches!(
+            rounds.next(called, AT_MOST),
+            RoundNext::Known(Err(_))
+        ));
     }
 
     #[tokio::test(start_paused = true)]
     async fn rounds_that_bring_nothing_are_spaced_out() {
-        let mut rounds = Rounds::new();
+        let mut rounds = QuestionRounds::new();
         let mut asked = 0;
         let end = Instant::now() + Duration::from_secs(16);
         while Instant::now() < end {
-            if let Next::Ask = rounds.next(Instant::now(), AT_MOST) {
+            if let RoundNext::Ask = rounds.next(Instant::now(), AT_MOST) {
                 asked += 1;
                 rounds.ended(Ok(false));
             }
@@ -119,9 +128,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_round_that_stands_still_keeps_nobody_out() {
-        let mut rounds = Rounds::new();
-        assert!(matches!(rounds.next(Instant::now(), AT_MOST), Next::Ask));
+        let mut rounds = QuestionRounds::new();
+        assert!(matches!(
+            rounds.next(Instant::now(), AT_MOST),
+            RoundNext::Ask
+        ));
         advance(AT_MOST * 2).await;
-        assert!(matches!(rounds.next(Instant::now(), AT_MOST), Next::Ask));
+        assert!(matches!(
+            rounds.next(Instant::now(), AT_MOST),
+            RoundNext::Ask
+        ));
     }
 }

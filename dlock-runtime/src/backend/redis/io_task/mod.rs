@@ -27,20 +27,20 @@ type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Dropping it ends the connection.
 pub(super) struct IoTask {
-    shared: Arc<Shared>,
+    shared: Arc<IoShared>,
     task: AbortHandle,
     /// Of the replies that it reads.
     bound: Arc<ReplyBound>,
 }
 
-struct Shared {
+struct IoShared {
     home: Home,
-    state: Mutex<State>,
+    state: Mutex<IoState>,
     /// A caller has seen the driver end; the task ends when it next runs.
     has_ended: AtomicBool,
 }
 
-struct State {
+struct IoState {
     /// `None`: it has ended.
     driver: Option<Driver>,
     /// Wakes the task, for callers who poll in its place; `None` until it has run.
@@ -51,7 +51,7 @@ struct State {
 /// the driver goes on behind it; a stream that panics would do so again and again.
 const PANICS_AT_MOST: usize = 64;
 
-impl State {
+impl IoState {
     /// Polls the driver once; it has ended if it panics too often.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(driver) = &mut self.driver else {
@@ -75,11 +75,11 @@ impl IoTask {
         driver: impl Future<Output = ()> + Send + 'static,
         bound: Arc<ReplyBound>,
     ) -> Self {
-        let state = State {
+        let state = IoState {
             driver: Some(Box::pin(driver)),
             waker: None,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(IoShared {
             home: Home::here(),
             state: Mutex::new(state),
             has_ended: AtomicBool::new(false),
@@ -120,7 +120,7 @@ impl IoTask {
             return;
         }
         self.shared.has_ended.store(true, Ordering::Release);
-        State::end(state);
+        IoState::end(state);
         waker.wake();
     }
 }
@@ -137,7 +137,7 @@ impl fmt::Debug for IoTask {
     }
 }
 
-struct Task(Arc<Shared>);
+struct Task(Arc<IoShared>);
 
 impl Future for Task {
     type Output = ();
@@ -161,7 +161,7 @@ impl Future for Task {
         }
         let polled = state.poll(cx);
         if polled.is_ready() {
-            State::end(state);
+            IoState::end(state);
         }
         polled
     }
@@ -171,7 +171,7 @@ impl Future for Task {
 impl Drop for Task {
     fn drop(&mut self) {
         if !self.0.home.is_elsewhere() {
-            State::end(self.0.state.lock().unwrap_or_else(PoisonError::into_inner));
+            IoState::end(self.0.state.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 use tokio::task::yield_now;
 
 use super::IoTask;
-use crate::backend::redis::reply_bound::{Asked, ReplyBound};
+use crate::backend::redis::reply_bound::{Question, ReplyBound};
 
 const CAP: Duration = Duration::from_secs(20);
 
@@ -41,7 +41,7 @@ fn driver(seen: &Arc<Seen>, last: usize) -> impl Future<Output = ()> + Send + 's
 }
 
 fn spawn(driver: impl Future<Output = ()> + Send + 'static) -> IoTask {
-    IoTask::spawn(driver, ReplyBound::of(Asked::Handshake))
+    IoTask::spawn(driver, ReplyBound::of(Question::Handshake))
 }
 
 #[tokio::test]

@@ -14,21 +14,21 @@ use tokio::runtime::Handle;
 use super::keep_alive::KeepAlive;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::calls::Call;
+use crate::backend::redis::calls::ScriptCall;
 use crate::backend::redis::errors;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::io_task::IoTask;
 use crate::backend::redis::membership::Membership;
 use crate::backend::redis::names::{LockKeys, Names};
 use crate::backend::redis::native::{Deletes, Native};
-use crate::backend::redis::pace::Pace;
+use crate::backend::redis::pace::ClockPace;
 use crate::backend::redis::plan::Plan;
 use crate::backend::redis::push::PushReceiver;
-use crate::backend::redis::reads::{Reading, Reads};
+use crate::backend::redis::reads::{ReadingMode, Reads};
 use crate::backend::redis::redirects::OfCluster;
 use crate::backend::redis::reply;
-use crate::backend::redis::scripts::{By, Script};
-use crate::backend::redis::target::{Outdated, Target};
+use crate::backend::redis::scripts::{CallBy, Script};
+use crate::backend::redis::target::{ConnectionTarget, Outdated};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::server_clock::ServerClock;
 use crate::values::config::RedisAddress;
@@ -57,7 +57,7 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) command_timeout: Duration,
     broken: AtomicBool,
     pub(in crate::backend::redis) address: Arc<RedisAddress>,
-    pub(in crate::backend::redis) target: Arc<Target>,
+    pub(in crate::backend::redis) target: Arc<ConnectionTarget>,
     /// The node of a cluster that the server is, if it is one.
     pub(in crate::backend::redis) of_cluster: Option<OfCluster>,
     server: ServerId,
@@ -71,9 +71,9 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) names: Names,
     pub(in crate::backend::redis) grant_key: GrantKey,
     pub(in crate::backend::redis) deletes: Deletes,
-    pub(in crate::backend::redis) reading: Reading,
+    pub(in crate::backend::redis) reading: ReadingMode,
     pub(super) has_scripts: bool,
-    pub(in crate::backend::redis) pace: Arc<Pace>,
+    pub(in crate::backend::redis) pace: Arc<ClockPace>,
     pub(in crate::backend::redis) push_receiver: Arc<PushReceiver>,
     /// What the server is as a node of a quorum, if it is one.
     pub(in crate::backend::redis) node: Option<Membership>,
@@ -109,7 +109,7 @@ impl Connection {
             names: plan.names.clone(),
             grant_key: plan.grant_key.clone(),
             deletes: Deletes::by(native),
-            reading: Reading::of(Reads::Whole),
+            reading: ReadingMode::of(Reads::Whole),
             has_scripts: !plan.without_scripts,
             pace: plan.pace.clone(),
             push_receiver,
@@ -120,7 +120,7 @@ impl Connection {
 
     /// The same, to a node of a quorum if it is one, which reads as much of a string.
     pub(super) fn that_reads(self, reads: Reads, node: Option<Membership>) -> Self {
-        let reading = Reading::of(reads);
+        let reading = ReadingMode::of(reads);
         Self {
             reading,
             node,
@@ -400,7 +400,7 @@ impl Connection {
     pub(super) async fn script_on(
         &self,
         lock: &str,
-        call: Call<'_>,
+        call: ScriptCall<'_>,
         within: Duration,
     ) -> Result<(Value, Moment), CommandError> {
         self.run(within, |by| self.command_on(lock, &call, by))
@@ -408,7 +408,7 @@ impl Connection {
     }
 
     /// The same call as a command to be sent.
-    pub(super) fn command_on(&self, lock: &str, call: &Call<'_>, by: By) -> redis::Cmd {
+    pub(super) fn command_on(&self, lock: &str, call: &ScriptCall<'_>, by: CallBy) -> redis::Cmd {
         let LockKeys {
             counter,
             queue,
@@ -438,7 +438,7 @@ impl Connection {
     pub(super) async fn run(
         &self,
         within: Duration,
-        call: impl Fn(By) -> redis::Cmd,
+        call: impl Fn(CallBy) -> redis::Cmd,
     ) -> Result<(Value, Moment), CommandError> {
         let mut multiplexed = self.multiplexed.clone();
         let reads = self.reading.now();

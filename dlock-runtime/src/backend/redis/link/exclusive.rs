@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::RedisLink;
-use super::batcher::{Answered, Batcher, Begun, Command, Resumed};
-use super::operations::{Rounds, left};
+use super::batcher::{Batcher, BegunCommand, Command, ItemAnswer, Resumed};
+use super::operations::{Repetitions, left};
 use crate::backend::Answer;
-use crate::backend::batched::{Batching, Release, Step, Ticket};
+use crate::backend::batched::{Batching, CommandStep, ReleaseCommand, Ticket};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::errors;
-use crate::backend::redis::reply::Item;
+use crate::backend::redis::reply::ItemReply;
 use crate::policy::commands::{Acquire, Acquired, GivenBack};
 
 /// A command that the batcher takes.
@@ -29,7 +29,7 @@ pub(in crate::backend::redis) trait Batchable<'a>:
     fn command(self) -> Command<'a>;
 
     /// Reads a reply that ends the command.
-    fn read(self, link: &RedisLink, answered: Answered) -> Result<Self::Answer, CommandError>;
+    fn read(self, link: &RedisLink, answered: ItemAnswer) -> Result<Self::Answer, CommandError>;
 
     /// The same by the lock's key alone, while its slot moves.
     fn by_key(self, link: &'a RedisLink, until: Instant) -> Answer<'a, Self::Answer>;
@@ -42,11 +42,11 @@ impl<'a> Batchable<'a> for &'a Acquire {
         Command::Acquire(self)
     }
 
-    fn read(self, link: &RedisLink, answered: Answered) -> Result<Acquired, CommandError> {
+    fn read(self, link: &RedisLink, answered: ItemAnswer) -> Result<Acquired, CommandError> {
         let (reply, sent) = answered?;
         let answer = reply.acquired()?;
         link.believe(&self.claim.key, answer.epoch(), answer.time())?;
-        if let Item::Other(_) = reply {
+        if let ItemReply::Other(_) = reply {
             // A batch updates the clock once.
             link.connection.heard_time(answer.time(), sent);
         }
@@ -58,7 +58,7 @@ impl<'a> Batchable<'a> for &'a Acquire {
     }
 }
 
-impl<'a> Batchable<'a> for Release<'a> {
+impl<'a> Batchable<'a> for ReleaseCommand<'a> {
     type Answer = GivenBack;
 
     fn command(self) -> Command<'a> {
@@ -66,7 +66,7 @@ impl<'a> Batchable<'a> for Release<'a> {
         Command::Release { claim, keep }
     }
 
-    fn read(self, link: &RedisLink, answered: Answered) -> Result<GivenBack, CommandError> {
+    fn read(self, link: &RedisLink, answered: ItemAnswer) -> Result<GivenBack, CommandError> {
         let (reply, _) = answered?;
         Ok(link.clear_queue(self.claim, reply.given_back()?))
     }
@@ -77,32 +77,32 @@ impl<'a> Batchable<'a> for Release<'a> {
 }
 
 impl<'a, C: Batchable<'a>> Batching<'a, C, C::Answer> for RedisLink {
-    fn join(&'a self, command: C, within: Duration, waker: &Waker) -> Step<'a, C::Answer> {
+    fn join(&'a self, command: C, within: Duration, waker: &Waker) -> CommandStep<'a, C::Answer> {
         let batcher = self.batcher_of(command);
         let until = Instant::now() + within;
         match batcher.begin(command.command(), within, until, waker) {
-            Begun::Waits(waiting) if batcher.keeps_deadlines() => {
-                Step::Waits(waiting.ticket(until))
+            BegunCommand::Waits(waiting) if batcher.keeps_deadlines() => {
+                CommandStep::Waits(waiting.ticket(until))
             }
             begun => self.go_on(command, Some(begun), within, until),
         }
     }
 
-    fn resume(&'a self, command: C, ticket: Ticket, waker: &Waker) -> Step<'a, C::Answer> {
+    fn resume(&'a self, command: C, ticket: Ticket, waker: &Waker) -> CommandStep<'a, C::Answer> {
         let until = ticket.until;
         let answered = match self.batcher_of(command).resume(ticket, waker) {
-            Resumed::Waits(ticket) => return Step::Waits(ticket),
+            Resumed::Waits(ticket) => return CommandStep::Waits(ticket),
             Resumed::GoesOn(begun) => return self.go_on(command, Some(begun), left(until), until),
             Resumed::Ended(answered) => answered,
         };
         match Ends::with(answered) {
-            Ends::Here(answered) => Step::Ended(command.read(self, answered)),
+            Ends::Here(answered) => CommandStep::Ended(command.read(self, answered)),
             Ends::Blamed(error) => {
                 let lock = command.command().lock();
                 let blamed = self.blamed(lock, error, until);
-                Step::GoesOn(Box::pin(async move { Err(blamed.await) }))
+                CommandStep::GoesOn(Box::pin(async move { Err(blamed.await) }))
             }
-            Ends::ByKey => Step::GoesOn(command.by_key(self, until)),
+            Ends::ByKey => CommandStep::GoesOn(command.by_key(self, until)),
             Ends::Again => self.go_on(command, None, Duration::ZERO, until),
         }
     }
@@ -115,7 +115,7 @@ impl<'a, C: Batchable<'a>> Batching<'a, C, C::Answer> for RedisLink {
 /// How a command ends that was answered.
 enum Ends {
     /// With this answer.
-    Here(Answered),
+    Here(ItemAnswer),
     /// With this error, about a key that is still to be named.
     Blamed(CommandError),
     /// By its lock's key alone: the slot is moving.
@@ -125,7 +125,7 @@ enum Ends {
 }
 
 impl Ends {
-    fn with(answered: Answered) -> Self {
+    fn with(answered: ItemAnswer) -> Self {
         match answered {
             Err(CommandError::Moving(_)) => Ends::ByKey,
             Err(error) if errors::is_wrong_type(&error) => Ends::Blamed(error),
@@ -145,13 +145,13 @@ impl RedisLink {
     fn go_on<'a, C: Batchable<'a>>(
         &'a self,
         command: C,
-        mut begun: Option<Begun<'a>>,
+        mut begun: Option<BegunCommand<'a>>,
         mut within: Duration,
         until: Instant,
-    ) -> Step<'a, C::Answer> {
-        Step::GoesOn(Box::pin(async move {
+    ) -> CommandStep<'a, C::Answer> {
+        CommandStep::GoesOn(Box::pin(async move {
             let batcher = self.batcher_of(command);
-            let mut rounds = Rounds::repeats(until);
+            let mut rounds = Repetitions::repeats(until);
             loop {
                 let begun = if let Some(begun) = begun.take() {
                     begun

@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use super::batcher::Batcher;
 use super::connection::Connection;
-use super::heartbeats::{Heartbeats, Pace};
+use super::heartbeats::{HeartbeatPace, Heartbeats};
 
 #[derive(Debug)]
 pub(super) struct Groups {
     connection: Arc<Connection>,
     most: usize,
-    pace: Option<Pace>,
+    pace: Option<HeartbeatPace>,
     first: Group,
     /// All others by their numbers, made when they are needed.
     blocks: Box<[OnceLock<Block>]>,
@@ -30,7 +30,11 @@ pub(super) struct Group {
 
 impl Groups {
     /// As for [`Batcher::new`] and [`Heartbeats::new`].
-    pub(super) fn new(connection: &Arc<Connection>, most: usize, pace: Option<Pace>) -> Self {
+    pub(super) fn new(
+        connection: &Arc<Connection>,
+        most: usize,
+        pace: Option<HeartbeatPace>,
+    ) -> Self {
         let blocks = usize::from(connection.names.script_groups()) / IN_A_BLOCK;
         Self {
             first: Group::new(connection, most, pace),
@@ -57,7 +61,7 @@ impl Groups {
 }
 
 impl Group {
-    fn new(connection: &Arc<Connection>, most: usize, pace: Option<Pace>) -> Self {
+    fn new(connection: &Arc<Connection>, most: usize, pace: Option<HeartbeatPace>) -> Self {
         Self {
             batcher: Batcher::new(connection, most),
             heartbeats: Heartbeats::new(connection, pace),

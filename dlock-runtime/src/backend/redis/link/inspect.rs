@@ -12,11 +12,11 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::RedisLink;
-use super::moving::Answered;
+use super::moving::NodeAnswer;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reads::Reads;
 use crate::backend::redis::reply;
-use crate::backend::redis::scripts::{self, By};
+use crate::backend::redis::scripts::{self, CallBy};
 use crate::values::error::Refusal;
 use crate::values::report::pattern::beginning_with;
 use crate::values::report::{Part, Scanned, Stored, StoredLock, StoredSet};
@@ -107,7 +107,7 @@ impl RedisLink {
     /// A part of the set at a lock's key, each member cut where there are scripts.
     fn members(&self, lock: &str, words: &[&str]) -> Cmd {
         if self.connection.has_scripts {
-            return scripts::MEMBERS.call(By::Text(Reads::Whole), &[lock], words);
+            return scripts::MEMBERS.call(CallBy::Text(Reads::Whole), &[lock], words);
         }
         let mut range = redis::cmd("ZRANGE");
         range.arg(lock).arg(words);
@@ -139,7 +139,7 @@ fn scanned(answer: &Value) -> Option<Scanned> {
     })
 }
 
-fn read_all(answers: &[Answered], locks: usize) -> Result<Vec<Stored>, CommandError> {
+fn read_all(answers: &[NodeAnswer], locks: usize) -> Result<Vec<Stored>, CommandError> {
     let ([time, counter], each) = answers
         .split_first_chunk::<2>()
         .ok_or_else(|| reply::unexpected("TIME", &Value::Nil))?;
@@ -157,7 +157,7 @@ fn read_all(answers: &[Answered], locks: usize) -> Result<Vec<Stored>, CommandEr
 
 /// The answers about one lock. A set is left empty, for [`read_set`].
 fn read_lock(
-    answers: &[Answered],
+    answers: &[NodeAnswer],
     time: u64,
     last_epoch: Option<u64>,
 ) -> Result<Stored, CommandError> {
@@ -184,7 +184,7 @@ fn read_lock(
     })
 }
 
-fn read_value(value: &Answered, left: Option<Duration>) -> Result<StoredLock, CommandError> {
+fn read_value(value: &NodeAnswer, left: Option<Duration>) -> Result<StoredLock, CommandError> {
     if is_other_type(value) {
         return Ok(StoredLock::Set(StoredSet {
             members: Vec::new(),
@@ -203,7 +203,7 @@ fn read_value(value: &Answered, left: Option<Duration>) -> Result<StoredLock, Co
     }
 }
 
-fn read_set(lock: &mut StoredLock, answers: &[Answered]) -> Result<(), CommandError> {
+fn read_set(lock: &mut StoredLock, answers: &[NodeAnswer]) -> Result<(), CommandError> {
     let ([count, last, range], StoredLock::Set(set)) = (answers, &mut *lock) else {
         return Err(reply::unexpected("ZRANGE", &Value::Nil));
     };
@@ -228,7 +228,7 @@ fn read_set(lock: &mut StoredLock, answers: &[Answered]) -> Result<(), CommandEr
 }
 
 /// The number of a set's members; 0 for a key of another type, which is none of ours.
-fn length(answer: &Answered) -> Result<usize, CommandError> {
+fn length(answer: &NodeAnswer) -> Result<usize, CommandError> {
     if is_other_type(answer) {
         return Ok(0);
     }
@@ -239,7 +239,7 @@ fn length(answer: &Answered) -> Result<usize, CommandError> {
 
 /// Members with their scores, in either protocol's shape: pairs, or one flat list. Nothing for a
 /// key of another type.
-fn members(answer: &Answered) -> Result<Vec<(Vec<u8>, u64)>, CommandError> {
+fn members(answer: &NodeAnswer) -> Result<Vec<(Vec<u8>, u64)>, CommandError> {
     if is_other_type(answer) {
         return Ok(Vec::new());
     }
@@ -280,10 +280,10 @@ fn score_of(score: &Value) -> Option<u64> {
     Some(number as u64)
 }
 
-fn is_other_type(answer: &Answered) -> bool {
+fn is_other_type(answer: &NodeAnswer) -> bool {
     matches!(answer, Err(CommandError::Refused(Refusal::WrongType, _)))
 }
 
-fn told(answer: &Answered) -> Result<&Value, CommandError> {
+fn told(answer: &NodeAnswer) -> Result<&Value, CommandError> {
     answer.as_ref().map_err(CommandError::clone)
 }

@@ -29,7 +29,7 @@ use redis::aio::MultiplexedConnection;
 use self::batcher::{Batcher, MOST};
 use self::connection::{Connection, ServerId};
 use self::groups::Groups;
-use self::heartbeats::Pace;
+use self::heartbeats::HeartbeatPace;
 use super::io_task::IoTask;
 use super::membership::Membership;
 use super::native::Native;
@@ -107,8 +107,14 @@ impl RedisLink {
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.
         let (most, pace) = match (plan.max_in_flight, &address) {
-            (None, Some(_)) => (MOST, Some(Pace::of(plan.poll_interval.with_pushes))),
-            (None, None) => (MOST, Some(Pace::of(plan.poll_interval.without_pushes))),
+            (None, Some(_)) => (
+                MOST,
+                Some(HeartbeatPace::of(plan.poll_interval.with_pushes)),
+            ),
+            (None, None) => (
+                MOST,
+                Some(HeartbeatPace::of(plan.poll_interval.without_pushes)),
+            ),
             (Some(_), _) => (0, None),
         };
         Self {
@@ -149,7 +155,7 @@ impl RedisLink {
     }
 
     /// Other heartbeats on the same connection.
-    pub(super) fn heartbeats(&self, pace: Pace) -> Arc<heartbeats::Heartbeats> {
+    pub(super) fn heartbeats(&self, pace: HeartbeatPace) -> Arc<heartbeats::Heartbeats> {
         heartbeats::Heartbeats::new(&self.connection, Some(pace))
     }
 }

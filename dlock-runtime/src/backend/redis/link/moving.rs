@@ -20,9 +20,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::RedisLink;
-use super::operations::{Rounds, left};
+use super::operations::{Repetitions, left};
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::calls::{self, ScriptCall};
 use crate::backend::redis::errors;
 use crate::backend::redis::reply::{self, unexpected};
 use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled};
@@ -31,11 +31,11 @@ use crate::values::error::Reason;
 use crate::values::ttl::Ttl;
 
 /// The answer to one command: the server's, or why there is none.
-pub(super) type Answered = Result<Value, CommandError>;
+pub(super) type NodeAnswer = Result<Value, CommandError>;
 
 impl RedisLink {
     /// Sends each command to the node that has its key. One answer for each, in order.
-    pub(super) async fn at_its_node(&self, commands: &[Cmd], within: Duration) -> Vec<Answered> {
+    pub(super) async fn at_its_node(&self, commands: &[Cmd], within: Duration) -> Vec<NodeAnswer> {
         let until = Instant::now() + within;
         let sent = match within {
             Duration::ZERO => Err(no_time()),
@@ -56,7 +56,8 @@ impl RedisLink {
                 asked.entry(node).or_default().push(at);
             }
         }
-        let mut answered: Vec<Answered> = answers.into_iter().map(|it| self.read_one(it)).collect();
+        let mut answered: Vec<NodeAnswer> =
+            answers.into_iter().map(|it| self.read_one(it)).collect();
         let redirects = cluster.and_then(|cluster| cluster.redirects.upgrade());
         let Some(redirects) = redirects.filter(|_| !left(until).is_zero()) else {
             return answered;
@@ -94,17 +95,17 @@ impl RedisLink {
         &self,
         commands: &[Cmd],
         within: Duration,
-    ) -> Result<Vec<Answered>, CommandError> {
+    ) -> Result<Vec<NodeAnswer>, CommandError> {
         let all = pipeline(commands.iter(), true);
         let (answers, _) = self.connection.exchange(all, within).await?;
         let mut answers = answers.into_iter().map(|it| self.read_one(it));
         let pairs = std::iter::from_fn(|| answers.next().zip(answers.next()));
         let both =
-            |(asking, answer): (Answered, Answered)| answer.or_else(|why| asking.and(Err(why)));
+            |(asking, answer): (NodeAnswer, NodeAnswer)| answer.or_else(|why| asking.and(Err(why)));
         Ok(pairs.map(both).collect())
     }
 
-    fn read_one(&self, answer: Value) -> Answered {
+    fn read_one(&self, answer: Value) -> NodeAnswer {
         match self.connection.error_of_answer(&answer) {
             None => Ok(answer),
             Some(error) => Err(error),
@@ -112,18 +113,18 @@ impl RedisLink {
     }
 
     /// The same, for one.
-    pub(super) async fn one_at_its_node(&self, command: Cmd, within: Duration) -> Answered {
+    pub(super) async fn one_at_its_node(&self, command: Cmd, within: Duration) -> NodeAnswer {
         let answers = self.at_its_node(&[command], within).await;
         let none = || Err(CommandError::Unclear(Reason::new("no answer")));
         answers.into_iter().next().unwrap_or_else(none)
     }
 
     /// Runs a script about a lock's key alone; again while it has lapsed entries to remove.
-    async fn by_key(&self, key: &str, call: Call<'_>, until: Instant) -> Answered {
+    async fn by_key(&self, key: &str, call: ScriptCall<'_>, until: Instant) -> NodeAnswer {
         if left(until).is_zero() {
             return Err(no_time());
         }
-        let (mut rounds, reads) = (Rounds::new(left(until)), self.connection.reading.now());
+        let (mut rounds, reads) = (Repetitions::new(left(until)), self.connection.reading.now());
         loop {
             let answer = self
                 .one_at_its_node(call.about(key, reads), rounds.next()?)

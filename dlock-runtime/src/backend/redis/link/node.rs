@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use super::RedisLink;
 use super::batcher::Command;
-use super::operations::Rounds;
+use super::operations::Repetitions;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::epochs::LARGEST_EPOCH;
 use crate::backend::redis::membership::Membership;
 use crate::backend::redis::names::{LockKeys, Names};
 use crate::backend::redis::reply::{self, OfNode};
-use crate::backend::redis::scripts::{self, By};
+use crate::backend::redis::scripts::{self, CallBy};
 use crate::backend::{Answer, Node};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{Cancelled, Claim, Keep};
@@ -152,7 +152,7 @@ impl RedisLink {
         let (asks_for, until) = (claim, Instant::now() + within);
         let (connection, claim) = (self.connection.clone(), claim.clone());
         let mut asked = Box::pin(async move {
-            let mut rounds = Rounds::new(within);
+            let mut rounds = Repetitions::new(within);
             loop {
                 let within = rounds.next()?;
                 let call = |by| shared(by, &connection.names, operation, &claim, &words);
@@ -186,7 +186,7 @@ impl RedisLink {
     }
 }
 
-fn shared(by: By, names: &Names, operation: &str, claim: &Claim, words: &[String]) -> Cmd {
+fn shared(by: CallBy, names: &Names, operation: &str, claim: &Claim, words: &[String]) -> Cmd {
     let LockKeys { counter, hints, .. } = names.of(&claim.key);
     let room = names.room(&claim.key) + claim.value.len() + 20 * words.len();
     let mut command = scripts::NODE_SHARED.called(by, 6 + words.len(), room);

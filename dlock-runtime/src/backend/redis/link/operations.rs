@@ -12,13 +12,13 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::RedisLink;
-use super::moving::Answered;
-use crate::backend::batched::{BatchedAnswer, Release};
+use super::moving::NodeAnswer;
+use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::calls::{self, ScriptCall};
 use crate::backend::redis::reads::Reads;
 use crate::backend::redis::reply::{self, Done, Holders};
-use crate::backend::redis::scripts::{self, By};
+use crate::backend::redis::scripts::{self, CallBy};
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
@@ -68,7 +68,7 @@ impl Link for RedisLink {
             let call = calls::acquire_all(commands, &self.connection.names);
             let (keys, mut arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
             arguments.push(self.connection.grant_key.argument());
-            let mut rounds = Rounds::new(within);
+            let mut rounds = Repetitions::new(within);
             let (reply, sent) = loop {
                 let within = rounds.next()?;
                 let reply =
@@ -126,11 +126,11 @@ impl Link for RedisLink {
         claim: &'a Claim,
         keep: Keep,
         within: Duration,
-    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
         if claim.kind().is_shared() {
             return BatchedAnswer::Boxed(Box::pin(self.release_shared(claim, keep, within)));
         }
-        BatchedAnswer::new(self, Release { claim, keep }, within)
+        BatchedAnswer::new(self, ReleaseCommand { claim, keep }, within)
     }
 
     fn cancel<'a>(
@@ -252,13 +252,13 @@ impl Link for RedisLink {
 const MOST_ROUNDS: u32 = 10_000;
 
 /// The repetitions of one command, which all have to fit within its time.
-pub(super) struct Rounds {
+pub(super) struct Repetitions {
     within: Duration,
     until: Instant,
     left: u32,
 }
 
-impl Rounds {
+impl Repetitions {
     pub(super) fn new(within: Duration) -> Self {
         Self {
             within,
@@ -331,10 +331,10 @@ impl RedisLink {
     async fn repeated<'a>(
         &self,
         lock: &str,
-        call: impl Fn() -> Call<'a>,
+        call: impl Fn() -> ScriptCall<'a>,
         within: Duration,
     ) -> Result<(Value, Moment), CommandError> {
-        let mut rounds = Rounds::new(within);
+        let mut rounds = Repetitions::new(within);
         loop {
             let within = rounds.next()?;
             let reply = self.connection.script_on(lock, call(), within).await;
@@ -371,7 +371,7 @@ impl RedisLink {
     }
 
     /// The string at a key, or its beginning.
-    async fn read_string(&self, key: &str, reads: Reads, within: Duration) -> Answered {
+    async fn read_string(&self, key: &str, reads: Reads, within: Duration) -> NodeAnswer {
         let (mut connection, command) = (self.connection.multiplexed.clone(), reads.get(key));
         let get = pin!(command.query_async(&mut connection));
         let until = Instant::now() + within;
@@ -396,7 +396,11 @@ impl RedisLink {
         let reply = self.connection.script(script, &keys, &arguments, within);
         match reply.await {
             Err(CommandError::Moving(_)) => {
-                let call = script.call(By::Text(self.connection.reading.now()), &keys, &arguments);
+                let call = script.call(
+                    CallBy::Text(self.connection.reading.now()),
+                    &keys,
+                    &arguments,
+                );
                 reply::holders(&Box::pin(self.one_at_its_node(call, left(until))).await?)
             }
             reply => reply::holders(&reply?.0),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::RedisLink;
 use super::operations::left;
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::scripts::{self, By};
+use crate::backend::redis::scripts::{self, CallBy};
 use crate::backend::redis::{calls, reply};
 use crate::policy::commands::{Renewal, Renewed};
 
@@ -96,7 +96,7 @@ impl Renewing<'_> {
     /// Each group is of items that share a call. The items of a call that fails failed by
     /// themselves.
     async fn by_groups(&mut self, mut open: Vec<Vec<usize>>) -> Result<(), CommandError> {
-        for by in By::each(self.link.connection.reading.now()) {
+        for by in CallBy::each(self.link.connection.reading.now()) {
             let mut calls = redis::pipe();
             for group in &open {
                 let items = group.iter().filter_map(|at| self.items.get(*at));
@@ -126,7 +126,7 @@ impl Renewing<'_> {
 
     /// Those of a slot that is moving, each where its key is by now.
     async fn one_by_one(&mut self) {
-        for by in By::each(self.link.connection.reading.now()) {
+        for by in CallBy::each(self.link.connection.reading.now()) {
             let moving = std::mem::take(&mut self.moving);
             let items = moving.iter().filter_map(|at| self.items.get(*at));
             let calls: Vec<Cmd> = items.map(|item| call(by, std::iter::once(item))).collect();
@@ -160,7 +160,7 @@ impl Renewing<'_> {
     }
 }
 
-fn call<'a>(by: By, items: impl Iterator<Item = &'a Renewal> + Clone) -> Cmd {
+fn call<'a>(by: CallBy, items: impl Iterator<Item = &'a Renewal> + Clone) -> Cmd {
     let keys: Vec<&str> = items.clone().map(|item| &*item.claim.key).collect();
     let runs = calls::renewals(items.clone());
     let values = items.map(|item| &*item.claim.value);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::answers::{self, Held};
+use super::answers::{self, KeyContent};
 use super::{PlainLink, key_lasts, lease_until, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
@@ -23,7 +23,7 @@ use crate::values::ttl;
 
 /// The answer to one attempt to SET the lock.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Tried {
+pub(super) enum SetOutcome {
     Settled(Acquired),
     /// Another holder has it. `arrival`: the epoch that was drawn.
     Taken {
@@ -47,9 +47,9 @@ impl PlainLink {
         let claim = &command.claim;
         let (mut busy, arrival) = loop {
             let (time, left, arrival) = match self.take(command, until).await? {
-                Tried::Settled(acquired) => return Ok(acquired),
-                Tried::Taken { busy, arrival } => break (busy, arrival),
-                Tried::OtherType {
+                SetOutcome::Settled(acquired) => return Ok(acquired),
+                SetOutcome::Taken { busy, arrival } => break (busy, arrival),
+                SetOutcome::OtherType {
                     time,
                     left,
                     arrival,
@@ -81,7 +81,7 @@ impl PlainLink {
         Ok(Acquired::Queued(busy))
     }
 
-    async fn take(&self, command: &Acquire, until: Instant) -> Result<Tried, CommandError> {
+    async fn take(&self, command: &Acquire, until: Instant) -> Result<SetOutcome, CommandError> {
         let claim = &command.claim;
         let now = self.server_time();
         let ends = lease_until(now, command.lease.get()).min(command.not_after / 1000);
@@ -91,7 +91,7 @@ impl PlainLink {
         let (items, sent) = self.transact(commands, until).await?;
         self.heard(&items[2], sent)?;
         let tried = read(&items, command)?;
-        if let Tried::Settled(_) = tried {
+        if let SetOutcome::Settled(_) = tried {
             self.shorten(command, &items[4], until).await?;
         }
         Ok(tried)
@@ -205,7 +205,7 @@ fn take(lock: &str, counter: &str, value: &str, (now, ends): (u64, u64), reads: 
 
 /// Reads the answers to [`take`]. `SET … PXAT` answers OK also if that time is over and it creates
 /// nothing, so PTTL and GET decide.
-pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, CommandError> {
+pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<SetOutcome, CommandError> {
     let [_, counter, time, _, pttl, value] = items;
     answers::refused(time)?;
     let time = reply::time(time)?;
@@ -215,10 +215,10 @@ pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, Comma
         return Err(reply::unexpected("PTTL", pttl));
     };
     let value = match answers::held_for(value, pttl)? {
-        Held::By(value) => value,
-        Held::Nothing => return Ok(Tried::Settled(Acquired::Late { time })),
-        Held::OtherType => {
-            return Ok(Tried::OtherType {
+        KeyContent::By(value) => value,
+        KeyContent::Nothing => return Ok(SetOutcome::Settled(Acquired::Late { time })),
+        KeyContent::OtherType => {
+            return Ok(SetOutcome::OtherType {
                 time,
                 left,
                 arrival: epoch,
@@ -228,7 +228,7 @@ pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, Comma
     if *value == *command.claim.value {
         let lease = command.lease.as_millis();
         let left = u64::try_from(left).unwrap_or_default();
-        return Ok(Tried::Settled(if left >= lease {
+        return Ok(SetOutcome::Settled(if left >= lease {
             Acquired::Granted { time, epoch }
         } else {
             // Our estimate of the server's time was too early.
@@ -236,7 +236,7 @@ pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, Comma
             Acquired::Yours { time, epoch, left }
         }));
     }
-    Ok(Tried::Taken {
+    Ok(SetOutcome::Taken {
         busy: Busy {
             time,
             left: left_of(left, &value),

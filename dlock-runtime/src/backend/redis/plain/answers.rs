@@ -11,32 +11,32 @@ use crate::values::error::{Reason, Refusal};
 
 /// What stands at a lock's key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum KeyContent {
     Nothing,
     By(String),
     /// No string: a kind with many holders, or another program's.
     OtherType,
 }
 
-impl Held {
+impl KeyContent {
     pub(super) fn is(&self, value: &str) -> bool {
-        matches!(self, Held::By(held) if held == value)
+        matches!(self, KeyContent::By(held) if held == value)
     }
 }
 
 /// The answer to the read of a string.
-pub(super) fn held(value: &Value) -> Result<Held, CommandError> {
+pub(super) fn held(value: &Value) -> Result<KeyContent, CommandError> {
     match refused(value) {
-        Err(CommandError::Refused(Refusal::WrongType, _)) => return Ok(Held::OtherType),
+        Err(CommandError::Refused(Refusal::WrongType, _)) => return Ok(KeyContent::OtherType),
         other => other?,
     }
-    Ok(reply::value(value)?.map_or(Held::Nothing, Held::By))
+    Ok(reply::value(value)?.map_or(KeyContent::Nothing, KeyContent::By))
 }
 
 /// The answers to the read of a string and to `PTTL`: a beginning of an absent one is empty.
-pub(super) fn held_for(value: &Value, pttl: &Value) -> Result<Held, CommandError> {
+pub(super) fn held_for(value: &Value, pttl: &Value) -> Result<KeyContent, CommandError> {
     if reply::is_empty(value) && *pttl == reply::NO_KEY {
-        return Ok(Held::Nothing);
+        return Ok(KeyContent::Nothing);
     }
     held(value)
 }

@@ -10,7 +10,7 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::acquire::millis;
-use super::answers::{self, Held};
+use super::answers::{self, KeyContent};
 use super::{PlainLink, checkout::CheckedOut, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
@@ -29,8 +29,8 @@ const EARLY_BY_AT_MOST: Duration = Duration::from_secs(1);
 
 /// What a transaction is decided by.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) held: Held,
+pub(super) struct SeenKey {
+    pub(super) held: KeyContent,
     /// The first entry of the queue.
     pub(super) head: Option<Vec<u8>>,
     /// Entries without a sign of life.
@@ -57,11 +57,11 @@ pub(super) enum Then<'a> {
     Beat(&'a [Vec<u8>]),
 }
 
-impl Seen {
+impl SeenKey {
     /// `value`: who gives the lock back; `None`: it is granted if nobody has it.
     pub(super) fn then(&self, value: Option<&str>, keep: Keep) -> Then<'_> {
         let is_ours = value.is_some_and(|value| self.held.is(value));
-        if !is_ours && self.held != Held::Nothing {
+        if !is_ours && self.held != KeyContent::Nothing {
             return Then::Leave;
         }
         if let (true, Some(left)) = (is_ours, keep.left(self.time)) {
@@ -133,7 +133,7 @@ impl PlainLink {
         keys: &LockKeys<'_>,
         with_queue: bool,
         until: Instant,
-    ) -> Result<Seen, CommandError> {
+    ) -> Result<SeenKey, CommandError> {
         let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
         let mut commands = redis::pipe();
         commands.cmd("WATCH").arg(lock);
@@ -172,7 +172,7 @@ impl PlainLink {
         {
             lapsed.push(head.clone());
         }
-        Ok(Seen {
+        Ok(SeenKey {
             held,
             head: first,
             lapsed,
@@ -256,7 +256,7 @@ impl PlainLink {
         if held.is(&claim.value) {
             let value = Some(&*claim.value);
             found |= self.give_back(&claim.key, value, keep, until).await?;
-        } else if held == Held::Nothing && reply::number(&waiting) != Some(0) {
+        } else if held == KeyContent::Nothing && reply::number(&waiting) != Some(0) {
             self.give_back(&claim.key, None, Keep::NOT, until).await?;
         }
         Ok(Cancelled {

@@ -24,12 +24,12 @@ use redis::Pipeline;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use self::answers::Held;
+use self::answers::KeyContent;
 use super::link::RedisLink;
 use super::plan::Plan;
 use super::reads::Reads;
 use super::reply;
-use crate::backend::batched::{BatchedAnswer, Release};
+use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
@@ -145,7 +145,7 @@ impl Link for PlainLink {
         claim: &'a Claim,
         keep: Keep,
         within: Duration,
-    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
         BatchedAnswer::Boxed(Box::pin(async move {
             let until = Instant::now() + within;
             let found = self.release_claim(claim, keep, until).await?;
@@ -190,9 +190,9 @@ impl Link for PlainLink {
         Box::pin(async move {
             let until = Instant::now() + within;
             match self.held_at(key, until).await? {
-                Held::Nothing => Ok(None),
-                Held::By(value) => Ok(Some(value)),
-                Held::OtherType => self.first_of_set(key, until).await,
+                KeyContent::Nothing => Ok(None),
+                KeyContent::By(value) => Ok(Some(value)),
+                KeyContent::OtherType => self.first_of_set(key, until).await,
             }
         })
     }
@@ -255,7 +255,7 @@ impl PlainLink {
         self.link.connection.reading.now()
     }
 
-    async fn held_at(&self, key: &str, until: Instant) -> Result<Held, CommandError> {
+    async fn held_at(&self, key: &str, until: Instant) -> Result<KeyContent, CommandError> {
         let mut get = redis::pipe();
         get.add_command(self.reads().get(key)).cmd("PTTL").arg(key);
         let ([value, pttl], _) = self.exchange(get, until).await?;

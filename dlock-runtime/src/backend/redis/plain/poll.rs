@@ -9,7 +9,7 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::acquire::{left_of, millis};
-use super::answers::{self, Held, held};
+use super::answers::{self, KeyContent, held};
 use super::{PlainLink, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
@@ -112,15 +112,15 @@ pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<PollStep, Comman
         return Ok(PollStep::Settled(Polled::Gone { time }));
     }
     let value = match last {
-        Held::Nothing => {
+        KeyContent::Nothing => {
             return Ok(PollStep::Free(Busy {
                 time,
                 left: Left::For(Duration::ZERO),
                 value: String::new(),
             }));
         }
-        Held::By(value) => value,
-        Held::OtherType => String::new(),
+        KeyContent::By(value) => value,
+        KeyContent::OtherType => String::new(),
     };
     let left = left_of(pttl, &value);
     Ok(PollStep::Settled(Polled::Queued(Busy {

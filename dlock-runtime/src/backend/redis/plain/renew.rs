@@ -7,7 +7,7 @@
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::answers::{self, Held, held};
+use super::answers::{self, KeyContent, held};
 use super::{PlainLink, checkout::CheckedOut, left};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reads::Reads;
@@ -17,7 +17,7 @@ use crate::values::error::Refusal;
 
 /// What to do about one key, by its value and PTTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RenewalStep {
     Lengthen,
     Done(Renewed),
 }
@@ -68,7 +68,7 @@ impl PlainLink {
             .exchange(query(items, reads), left(until))
             .await?;
         let before = steps(&before, items)?;
-        if !before.contains(&Step::Lengthen) {
+        if !before.contains(&RenewalStep::Lengthen) {
             return Ok(outcomes(&before, Vec::new()));
         }
         let mut lengthen = redis::pipe();
@@ -83,7 +83,7 @@ impl PlainLink {
         let after = steps(&after, items)?;
         let outcomes = outcomes(&before, lengthened).into_iter();
         let still = outcomes.zip(after).map(|(outcome, after)| match after {
-            Step::Done(Renewed::NotOurs) => Renewed::NotOurs,
+            RenewalStep::Done(Renewed::NotOurs) => Renewed::NotOurs,
             _ => outcome,
         });
         Ok(still.collect())
@@ -131,48 +131,51 @@ fn query(items: &[Renewal], reads: Reads) -> Pipeline {
     query
 }
 
-fn to_lengthen<'a>(items: &'a [Renewal], steps: &[Step]) -> impl Iterator<Item = &'a Renewal> {
+fn to_lengthen<'a>(
+    items: &'a [Renewal],
+    steps: &[RenewalStep],
+) -> impl Iterator<Item = &'a Renewal> {
     let each = items.iter().zip(steps);
-    each.filter_map(|(item, step)| (*step == Step::Lengthen).then_some(item))
+    each.filter_map(|(item, step)| (*step == RenewalStep::Lengthen).then_some(item))
 }
 
 /// What to do about each key, by the answers to [`query`].
-pub(super) fn steps(seen: &[Value], items: &[Renewal]) -> Result<Vec<Step>, CommandError> {
+pub(super) fn steps(seen: &[Value], items: &[Renewal]) -> Result<Vec<RenewalStep>, CommandError> {
     if seen.len() != 2 * items.len() {
         return Err(reply::unexpected("GET", &Value::Nil));
     }
     let step = |(seen, item): (&[Value], &Renewal)| match seen {
         [value, pttl] => step(value, pttl, item),
-        _ => Ok(Step::Done(Renewed::Failed)),
+        _ => Ok(RenewalStep::Done(Renewed::Failed)),
     };
     seen.chunks(2).zip(items).map(step).collect()
 }
 
-fn step(value: &Value, pttl: &Value, item: &Renewal) -> Result<Step, CommandError> {
+fn step(value: &Value, pttl: &Value, item: &Renewal) -> Result<RenewalStep, CommandError> {
     match held(value) {
-        Ok(Held::By(value)) if *value == *item.claim.value => {}
-        Ok(_) => return Ok(Step::Done(Renewed::NotOurs)),
+        Ok(KeyContent::By(value)) if *value == *item.claim.value => {}
+        Ok(_) => return Ok(RenewalStep::Done(Renewed::NotOurs)),
         // A missing right to one key, or any other error of it, is that item's own.
         Err(CommandError::Refused(refusal, _)) if refusal != Refusal::ReadOnly => {
-            return Ok(Step::Done(Renewed::Failed));
+            return Ok(RenewalStep::Done(Renewed::Failed));
         }
         Err(error) => return Err(error),
     }
     Ok(match pttl {
         Value::Int(left) if u64::try_from(*left).is_ok_and(|it| it >= item.ttl.as_millis()) => {
-            Step::Done(Renewed::Yes)
+            RenewalStep::Done(Renewed::Yes)
         }
-        Value::Int(_) => Step::Lengthen,
-        _ => Step::Done(Renewed::Failed),
+        Value::Int(_) => RenewalStep::Lengthen,
+        _ => RenewalStep::Done(Renewed::Failed),
     })
 }
 
 /// `lengthened`: the answers to `PEXPIRE`, for those that were to be lengthened.
-fn outcomes(steps: &[Step], lengthened: Vec<Value>) -> Vec<Renewed> {
+fn outcomes(steps: &[RenewalStep], lengthened: Vec<Value>) -> Vec<Renewed> {
     let mut lengthened = lengthened.into_iter();
-    let outcome = |step: &Step| match step {
-        Step::Done(outcome) => *outcome,
-        Step::Lengthen => match lengthened.next() {
+    let outcome = |step: &RenewalStep| match step {
+        RenewalStep::Done(outcome) => *outcome,
+        RenewalStep::Lengthen => match lengthened.next() {
             Some(Value::Int(1)) => Renewed::Yes,
             _ => Renewed::Failed,
         },

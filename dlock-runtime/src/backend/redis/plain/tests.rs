@@ -7,11 +7,11 @@ use std::time::Duration;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
 use redis::Value;
 
-use super::acquire::{self, Tried, left_of};
-use super::answers::{self, Held};
-use super::give_back::{Seen, Then};
+use super::acquire::{self, SetOutcome, left_of};
+use super::answers::{self, KeyContent};
+use super::give_back::{SeenKey, Then};
 use super::poll::{self, PollStep};
-use super::renew::{self, Step};
+use super::renew::{self, RenewalStep};
 use super::{key_lasts, lease_until};
 use crate::policy::commands::{Acquire, Acquired, Claim, Keep, Left, Polled, Renewal, Renewed};
 use crate::values::entry;
@@ -56,7 +56,7 @@ fn renewal() -> Renewal {
     }
 }
 
-fn tried(counter: Value, pttl: i64, value: Value) -> Tried {
+fn tried(counter: Value, pttl: i64, value: Value) -> SetOutcome {
     let items = [
         Value::Nil,
         counter,
@@ -73,17 +73,23 @@ fn a_lock_is_ours_only_if_its_value_is() {
     let (counter, lease) = (Value::Int(7), 60_000);
     let granted = tried(counter.clone(), lease, text(OURS));
     let (time, epoch) = (NOW, NOW);
-    assert_eq!(granted, Tried::Settled(Acquired::Granted { time, epoch }));
+    assert_eq!(
+        granted,
+        SetOutcome::Settled(Acquired::Granted { time, epoch })
+    );
     // SET said OK, and the key's time was over: nothing was created.
     let late = tried(counter.clone(), -2, Value::Nil);
-    assert_eq!(late, Tried::Settled(Acquired::Late { time }));
+    assert_eq!(late, SetOutcome::Settled(Acquired::Late { time }));
     // Less is left than was asked for.
     let short = tried(counter.clone(), lease - 1, text(OURS));
     let left = Duration::from_millis(59_999);
-    assert_eq!(short, Tried::Settled(Acquired::Yours { time, epoch, left }));
+    assert_eq!(
+        short,
+        SetOutcome::Settled(Acquired::Yours { time, epoch, left })
+    );
     assert!(matches!(
         tried(counter, lease, text(THEIRS)),
-        Tried::Taken { .. }
+        SetOutcome::Taken { .. }
     ));
 }
 
@@ -165,8 +171,8 @@ fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
     assert!(matches!(waits, PollStep::Settled(Polled::Queued(_))));
 }
 
-fn seen(held: Held, first: Option<&str>) -> Seen {
-    Seen {
+fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
+    SeenKey {
         held,
         head: first.map(|it| it.as_bytes().to_vec()),
         lapsed: vec![b"dead".to_vec()],
@@ -177,8 +183,8 @@ fn seen(held: Held, first: Option<&str>) -> Seen {
 
 #[test]
 fn a_lock_goes_to_the_first_entry_that_lives() {
-    let ours = || Held::By(OURS.to_owned());
-    let theirs = Held::By(THEIRS.to_owned());
+    let ours = || KeyContent::By(OURS.to_owned());
+    let theirs = KeyContent::By(THEIRS.to_owned());
     let reader = OURS.replace("|x|", "|r|");
     for (seen, then) in [
         (seen(ours(), None), Then::Delete),
@@ -194,12 +200,12 @@ fn a_lock_goes_to_the_first_entry_that_lives() {
         (seen(ours(), Some("no entry")), Then::Delete),
         (seen(ours(), Some(&reader)), Then::Delete),
         (
-            seen(Held::Nothing, Some(THEIRS)),
+            seen(KeyContent::Nothing, Some(THEIRS)),
             Then::Grant(THEIRS.as_bytes(), 3_000),
         ),
-        (seen(Held::Nothing, Some(&reader)), Then::Leave),
-        (seen(Held::Nothing, None), Then::Leave),
-        (seen(Held::OtherType, Some(THEIRS)), Then::Leave),
+        (seen(KeyContent::Nothing, Some(&reader)), Then::Leave),
+        (seen(KeyContent::Nothing, None), Then::Leave),
+        (seen(KeyContent::OtherType, Some(THEIRS)), Then::Leave),
         (seen(theirs, Some(THEIRS)), Then::Leave),
     ] {
         assert_eq!(seen.then(Some(OURS), Keep::NOT), then, "{seen:?}");
@@ -227,11 +233,11 @@ fn each_key_of_a_renewal_stands_for_itself() {
     assert_eq!(
         renew::steps(&seen, &items).unwrap(),
         [
-            Step::Lengthen,
-            Step::Done(Renewed::Yes),
-            Step::Done(Renewed::NotOurs),
-            Step::Done(Renewed::NotOurs),
-            Step::Done(Renewed::Failed),
+            RenewalStep::Lengthen,
+            RenewalStep::Done(Renewed::Yes),
+            RenewalStep::Done(Renewed::NotOurs),
+            RenewalStep::Done(Renewed::NotOurs),
+            RenewalStep::Done(Renewed::Failed),
         ]
     );
     assert!(renew::steps(&seen[1..], &items).is_err());
@@ -295,7 +301,7 @@ proptest! {
 
     #[test]
     fn any_queue_is_decided_about(head in any::<Option<String>>(), value in any::<String>()) {
-        let seen = seen(Held::By(value.clone()), head.as_deref());
+        let seen = seen(KeyContent::By(value.clone()), head.as_deref());
         let _ = seen.then(Some(&value), Keep::NOT);
     }
 }

@@ -16,7 +16,7 @@ use crate::policy::commands::{
 };
 use crate::values::error::{Reason, Refusal};
 
-pub(super) use self::combined::{Item, Replies, combined};
+pub(super) use self::combined::{ItemReply, Replies, combined};
 pub(super) use self::heartbeat::heartbeat;
 pub(super) use self::node::{OfNode, of_node};
 
@@ -50,18 +50,20 @@ fn item(reply: &Value, at: usize) -> Option<&Value> {
 
 pub(super) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
     match outcome(reply) {
-        Some(Outcome::Granted { time, epoch }) => Ok(Acquired::Granted { time, epoch }),
-        Some(Outcome::Busy(busy)) => Ok(Acquired::Busy(busy)),
-        Some(Outcome::Queued(busy)) => Ok(Acquired::Queued(busy)),
-        Some(Outcome::Yours { time, epoch, left }) => Ok(Acquired::Yours { time, epoch, left }),
-        Some(Outcome::Late { time }) => Ok(Acquired::Late { time }),
-        Some(Outcome::WrongKind { time, there }) => Ok(Acquired::WrongKind {
+        Some(AcquireReply::Granted { time, epoch }) => Ok(Acquired::Granted { time, epoch }),
+        Some(AcquireReply::Busy(busy)) => Ok(Acquired::Busy(busy)),
+        Some(AcquireReply::Queued(busy)) => Ok(Acquired::Queued(busy)),
+        Some(AcquireReply::Yours { time, epoch, left }) => {
+            Ok(Acquired::Yours { time, epoch, left })
+        }
+        Some(AcquireReply::Late { time }) => Ok(Acquired::Late { time }),
+        Some(AcquireReply::WrongKind { time, there }) => Ok(Acquired::WrongKind {
             time,
             there,
             is_open: false,
         }),
-        Some(Outcome::OtherType) => Err(other_type(item(reply, 2))),
-        Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
+        Some(AcquireReply::OtherType) => Err(other_type(item(reply, 2))),
+        Some(AcquireReply::Gone { .. }) | None => Err(unexpected("acquire", reply)),
     }
 }
 
@@ -103,16 +105,16 @@ pub(super) fn acquired_all(reply: &Value, asked: usize) -> Result<AcquiredAll, C
 
 pub(super) fn polled(reply: &Value) -> Result<Polled, CommandError> {
     match outcome(reply) {
-        Some(Outcome::Queued(busy)) => Ok(Polled::Queued(busy)),
-        Some(Outcome::Yours { time, epoch, left }) => Ok(Polled::Yours { time, epoch, left }),
-        Some(Outcome::Gone { time }) => Ok(Polled::Gone { time }),
-        Some(Outcome::OtherType) => Err(other_type(item(reply, 2))),
+        Some(AcquireReply::Queued(busy)) => Ok(Polled::Queued(busy)),
+        Some(AcquireReply::Yours { time, epoch, left }) => Ok(Polled::Yours { time, epoch, left }),
+        Some(AcquireReply::Gone { time }) => Ok(Polled::Gone { time }),
+        Some(AcquireReply::OtherType) => Err(other_type(item(reply, 2))),
         _ => Err(unexpected("poll", reply)),
     }
 }
 
 /// The reply of `acquire` and `poll`, by its first number.
-enum Outcome {
+enum AcquireReply {
     Granted {
         time: u64,
         epoch: u64,
@@ -137,9 +139,9 @@ enum Outcome {
     },
 }
 
-fn outcome(reply: &Value) -> Option<Outcome> {
+fn outcome(reply: &Value) -> Option<AcquireReply> {
     if let Some(time) = number(reply) {
-        return Some(Outcome::Granted { time, epoch: time });
+        return Some(AcquireReply::Granted { time, epoch: time });
     }
     let Value::Array(items) = reply else {
         return None;
@@ -151,21 +153,21 @@ fn outcome(reply: &Value) -> Option<Outcome> {
     let busy = || busy(time, items.get(2)?, items.get(3)?);
     let epoch = || number(items.get(2)?);
     Some(match kind {
-        1 => Outcome::Granted {
+        1 => AcquireReply::Granted {
             time,
             epoch: epoch()?,
         },
-        2 => Outcome::Busy(busy()?),
-        3 => Outcome::Queued(busy()?),
-        4 => Outcome::Yours {
+        2 => AcquireReply::Busy(busy()?),
+        3 => AcquireReply::Queued(busy()?),
+        4 => AcquireReply::Yours {
             time,
             epoch: epoch()?,
             left: left(items.get(3)?)?,
         },
-        5 => Outcome::Late { time },
-        6 => Outcome::OtherType,
-        7 => Outcome::Gone { time },
-        8 => Outcome::WrongKind {
+        5 => AcquireReply::Late { time },
+        6 => AcquireReply::OtherType,
+        7 => AcquireReply::Gone { time },
+        8 => AcquireReply::WrongKind {
             time,
             there: text(items.get(2)?)?,
         },

@@ -23,9 +23,9 @@ use crate::values::error::Reason;
 /// reply takes at most four times its weight.
 const A_VALUE: usize = 32;
 
-/// What a connection is asked; each is a row of [`Asked::row`].
+/// What a connection is asked; each is a row of [`Question::row`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Question {
     /// Before and while it is made.
     Handshake,
     AboutLocks,
@@ -42,7 +42,7 @@ struct Row {
     is_for_all: bool,
 }
 
-impl Asked {
+impl Question {
     const ALL: [Self; 4] = [
         Self::Handshake,
         Self::AboutLocks,
@@ -78,13 +78,13 @@ impl Asked {
 /// What a connection may say now, shared by its stream and those who ask.
 #[derive(Debug)]
 pub(super) struct ReplyBound {
-    /// The place in [`Asked::ALL`].
+    /// The place in [`Question::ALL`].
     asked: AtomicUsize,
     is_exceeded: AtomicBool,
 }
 
 impl ReplyBound {
-    pub(super) fn of(asked: Asked) -> Arc<Self> {
+    pub(super) fn of(asked: Question) -> Arc<Self> {
         Arc::new(Self {
             asked: AtomicUsize::new(asked as usize),
             is_exceeded: AtomicBool::new(false),
@@ -92,13 +92,13 @@ impl ReplyBound {
     }
 
     /// From now on it is asked for this.
-    pub(super) fn set(&self, asked: Asked) {
+    pub(super) fn set(&self, asked: Question) {
         self.asked.store(asked as usize, Ordering::Relaxed);
     }
 
-    fn asked(&self) -> Asked {
+    fn asked(&self) -> Question {
         let at = self.asked.load(Ordering::Relaxed);
-        *Asked::ALL.get(at).unwrap_or(&Asked::Handshake)
+        *Question::ALL.get(at).unwrap_or(&Question::Handshake)
     }
 
     /// The error of a command whose connection ended: the library tells only the command whose reply
@@ -118,7 +118,7 @@ impl ReplyBound {
 
 /// A reply was longer than its bound.
 #[derive(Debug)]
-struct TooLong(Asked);
+struct TooLong(Question);
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -209,12 +209,12 @@ struct Reply {
     weight: usize,
     /// How many of its values have not begun; one that is a list adds its own.
     to_come: u64,
-    at: At,
+    at: ReplyPlace,
 }
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, Default)]
-enum At {
+enum ReplyPlace {
     /// A value.
     #[default]
     Value,
@@ -239,13 +239,13 @@ struct Line {
 impl Reply {
     /// What the reply weighs with these bytes, or the next one, of which they are the beginning.
     fn weight_with(&mut self, mut bytes: &[u8], is_for_all: bool) -> usize {
-        let begins = self.to_come == 0 && matches!(self.at, At::Value);
+        let begins = self.to_come == 0 && matches!(self.at, ReplyPlace::Value);
         if begins && !is_for_all && is_one_line(bytes) {
             return 1 + A_VALUE + bytes.len(); // is forgotten where the next reply begins
         }
         while let Some((first, rest)) = bytes.split_first() {
             match &mut self.at {
-                At::Value => {
+                ReplyPlace::Value => {
                     if self.to_come == 0 {
                         self.to_come = 1;
                         self.weight *= usize::from(is_for_all);
@@ -253,20 +253,20 @@ impl Reply {
                     self.weight = self.weight.saturating_add(1 + A_VALUE);
                     bytes = self.read(Line::of(*first), rest);
                 }
-                At::Line(line) => {
+                ReplyPlace::Line(line) => {
                     let line = *line;
                     bytes = self.read(line, bytes);
                 }
-                At::Text(left) => {
+                ReplyPlace::Text(left) => {
                     let here = usize::try_from(*left).map_or(bytes.len(), |it| it.min(bytes.len()));
                     *left -= here as u64;
                     self.weight = self.weight.saturating_add(here);
                     if *left == 0 {
-                        self.at = At::Value;
+                        self.at = ReplyPlace::Value;
                     }
                     bytes = bytes.get(here..).unwrap_or_default();
                 }
-                At::Lost => {
+                ReplyPlace::Lost => {
                     self.weight = self.weight.saturating_add(bytes.len());
                     return self.weight;
                 }
@@ -282,7 +282,7 @@ impl Reply {
         if is_whole {
             self.begun(line);
         } else {
-            self.at = At::Line(line);
+            self.at = ReplyPlace::Line(line);
         }
         bytes.get(taken..).unwrap_or_default()
     }
@@ -291,16 +291,18 @@ impl Reply {
     fn begun(&mut self, line: Line) {
         let within = match (line.sort, line.number, line.is_negative) {
             (b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(', ..)
-            | (b'$' | b'*' | b'~' | b'>', Some(_), true) => Some((0, At::Value)),
-            (b'$' | b'!' | b'=', Some(long), false) => Some((0, At::Text(long.saturating_add(2)))),
-            (b'*' | b'~' | b'>', Some(values), false) => Some((values, At::Value)),
-            (b'%', Some(pairs), false) => Some((pairs.saturating_mul(2), At::Value)),
+            | (b'$' | b'*' | b'~' | b'>', Some(_), true) => Some((0, ReplyPlace::Value)),
+            (b'$' | b'!' | b'=', Some(long), false) => {
+                Some((0, ReplyPlace::Text(long.saturating_add(2))))
+            }
+            (b'*' | b'~' | b'>', Some(values), false) => Some((values, ReplyPlace::Value)),
+            (b'%', Some(pairs), false) => Some((pairs.saturating_mul(2), ReplyPlace::Value)),
             (b'|', Some(pairs), false) => {
-                Some((pairs.saturating_mul(2).saturating_add(1), At::Value))
+                Some((pairs.saturating_mul(2).saturating_add(1), ReplyPlace::Value))
             }
             _ => None,
         };
-        let (values, next) = within.unwrap_or((1, At::Lost));
+        let (values, next) = within.unwrap_or((1, ReplyPlace::Lost));
         self.to_come = self.to_come.saturating_sub(1).saturating_add(values);
         self.at = next;
     }

@@ -73,7 +73,7 @@ fn read(bytes: &[u8], piece: usize, is_for_all: bool) -> (usize, bool) {
     let mut reply = Reply::default();
     let pieces = bytes.chunks(piece);
     let weight = pieces.map(|it| reply.weight_with(it, is_for_all)).last();
-    let is_whole = reply.to_come == 0 && matches!(reply.at, At::Value);
+    let is_whole = reply.to_come == 0 && matches!(reply.at, ReplyPlace::Value);
     (weight.unwrap(), is_whole)
 }
 
@@ -131,12 +131,12 @@ fn the_largest_replies_are_within_their_bounds() {
         format!("*4\r\n:3\r\n:1\r\n:1\r\n{busy}").repeat(64)
     );
     for (asked, largest) in [
-        (Asked::Handshake, hello),
-        (Asked::Handshake, info),
-        (Asked::AboutLocks, batch),
-        (Asked::AboutLocks, members(250)),
-        (Asked::WhoServesWhat, slot_map(16_384, 1000)),
-        (Asked::Sentinel, text("10.100.100.100").repeat(1000)),
+        (Question::Handshake, hello),
+        (Question::Handshake, info),
+        (Question::AboutLocks, batch),
+        (Question::AboutLocks, members(250)),
+        (Question::WhoServesWhat, slot_map(16_384, 1000)),
+        (Question::Sentinel, text("10.100.100.100").repeat(1000)),
     ] {
         let most = asked.row().most;
         let (weight, _) = read(largest.as_bytes(), 8192, true);

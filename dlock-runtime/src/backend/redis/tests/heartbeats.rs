@@ -14,17 +14,17 @@ use super::shared::MORE_RIGHTS;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
-use crate::backend::redis::link::heartbeats::{Heartbeats, Pace};
+use crate::backend::redis::link::heartbeats::{HeartbeatPace, Heartbeats};
 use crate::policy::commands::{Busy, Claim, Keep, Left, Polled};
 use crate::values::error::Refusal;
 
 /// A window longer than any test waits for.
-const LONG: Pace = Pace {
+const LONG: HeartbeatPace = HeartbeatPace {
     window: CAP,
     most: 3,
 };
 
-const SHORT: Pace = Pace {
+const SHORT: HeartbeatPace = HeartbeatPace {
     window: Duration::from_millis(500),
     most: 100,
 };
@@ -354,7 +354,7 @@ async fn a_script_that_was_forgotten_is_sent_again() {
 async fn a_heartbeat_brings_no_dead_entry_back() {
     let lab = Arc::new(Lab::new().await);
     lab.granted(&claim("lock:a", "holder")).await;
-    let heartbeats = lab.link.heartbeats(Pace {
+    let heartbeats = lab.link.heartbeats(HeartbeatPace {
         window: Duration::from_micros(300),
         most: 4,
     });

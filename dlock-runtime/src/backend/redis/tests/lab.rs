@@ -17,7 +17,7 @@ use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::outage::Attempts;
-use crate::backend::redis::pace::Pace;
+use crate::backend::redis::pace::ClockPace;
 use crate::backend::redis::plan::{Plan, PollInterval};
 use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Keep, PushedGrant, Renewal};
@@ -155,7 +155,7 @@ pub(super) fn plan(url: &str) -> Plan {
         panic!("not the URL of a redis server");
     };
     Plan {
-        pace: Arc::new(Pace::new(address.clone(), Margin::DEFAULT)),
+        pace: Arc::new(ClockPace::new(address.clone(), Margin::DEFAULT)),
         command_timeout: CAP,
         address,
         target: Arc::default(),

@@ -7,7 +7,7 @@ use super::shared::MORE_RIGHTS;
 use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::OwnedCommand;
-use crate::backend::redis::link::heartbeats::Pace;
+use crate::backend::redis::link::heartbeats::HeartbeatPace;
 use crate::policy::commands::{Claim, Keep};
 use crate::values::entry;
 use crate::values::kind::Kind;
@@ -107,7 +107,7 @@ async fn operate(link: &RedisLink, operation: Operation, ours: &Claim) {
         Poll | PollOfAFreeLock => drop(link.poll(ours, CAP).await),
         Heartbeats => {
             let twice = vec![ours.clone(); 2];
-            let heartbeats = link.heartbeats(Pace::of(CAP));
+            let heartbeats = link.heartbeats(HeartbeatPace::of(CAP));
             drop(heartbeats.beat_together(twice, CAP).await);
         }
         Release | HandOver => drop(link.release(ours, Keep::NOT, CAP).await),

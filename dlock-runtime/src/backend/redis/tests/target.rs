@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::backend::redis::target::{Landing, Outdated, Target};
+use crate::backend::redis::target::{ConnectionTarget, Landing, Outdated};
 use crate::values::config::Host;
 
 fn host(port: u16) -> Host {
@@ -14,7 +14,7 @@ fn host(port: u16) -> Host {
 
 #[test]
 fn each_master_begins_a_generation() {
-    let target = Target::default();
+    let target = ConnectionTarget::default();
     assert_eq!(target.master_is(&host(1), 0), Some(1));
     assert_eq!(target.master_is(&host(1), 1), Some(1));
     assert_eq!(target.master_is(&host(2), 1), Some(2));
@@ -24,7 +24,7 @@ fn each_master_begins_a_generation() {
 
 #[test]
 fn an_answer_from_before_a_move_is_not_believed() {
-    let target = Target::default();
+    let target = ConnectionTarget::default();
     assert_eq!(target.master_is(&host(2), 0), Some(1));
     assert_eq!(target.master_is(&host(1), 0), None, "it was asked before");
     assert_eq!(
@@ -51,7 +51,7 @@ impl Outdated for Ended {
 type Landed = Result<(), Option<[String; 2]>>;
 
 /// A connection to the server that has this name for its run id and its address.
-fn lands(target: &Target, at: &str, begun: u64) -> (Arc<dyn Outdated>, Landed) {
+fn lands(target: &ConnectionTarget, at: &str, begun: u64) -> (Arc<dyn Outdated>, Landed) {
     let connection: Arc<dyn Outdated> = Arc::new(Ended::default());
     let landing = Landing {
         run_id: at.into(),
@@ -63,7 +63,7 @@ fn lands(target: &Target, at: &str, begun: u64) -> (Arc<dyn Outdated>, Landed) {
 
 #[test]
 fn a_name_s_connections_that_work_go_to_one_server() {
-    let target = Target::default();
+    let target = ConnectionTarget::default();
     let (first, landed) = lands(&target, "a", 0);
     assert_eq!(landed, Ok(()));
     let (second, landed) = lands(&target, "a", 0);

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::Witness;
-use crate::backend::batched::{BatchedAnswer, Release};
+use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::connection::Connection;
 use crate::backend::{Answer, Link};
@@ -146,7 +146,7 @@ impl Link for WitnessedLink {
         claim: &'a Claim,
         keep: Keep,
         within: Duration,
-    ) -> BatchedAnswer<'a, Release<'a>, GivenBack> {
+    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
         self.link.release(claim, keep, within)
     }
 

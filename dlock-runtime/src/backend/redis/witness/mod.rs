@@ -42,25 +42,25 @@ const KEPT: Duration = Duration::from_secs(60);
 pub(super) struct Witness {
     plan: Arc<Plan>,
     slot: Arc<Slot>,
-    state: Mutex<State>,
+    state: Mutex<WitnessState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WitnessState {
     /// Those whom the next round serves.
-    waiting: Vec<Asked>,
+    waiting: Vec<WitnessCall>,
     /// A task runs rounds until nobody waits.
     is_running: bool,
 }
 
-struct Asked {
+struct WitnessCall {
     /// The connection over which the answer came that is to be confirmed.
     connection: Arc<Connection>,
     /// Closed when its caller goes.
     answer: oneshot::Sender<Result<(), CommandError>>,
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for WitnessCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asked").finish_non_exhaustive()
     }
@@ -95,12 +95,14 @@ impl Witness {
         until: Instant,
     ) -> Result<(), CommandError> {
         let (sender, answer) = oneshot::channel();
-        let asked = Asked {
+        let asked = WitnessCall {
             connection: connection.clone(),
             answer: sender,
         };
         if self.joins(asked) {
-            connection.runtime.spawn(Rounds::of(self.clone()).run());
+            connection
+                .runtime
+                .spawn(WitnessRounds::of(self.clone()).run());
         }
         match timeout_at(until, answer).await {
             Ok(Ok(said)) => said,
@@ -112,7 +114,7 @@ impl Witness {
     }
 
     /// `true`: the caller has to start the rounds.
-    fn joins(&self, asked: Asked) -> bool {
+    fn joins(&self, asked: WitnessCall) -> bool {
         let mut state = self.state();
         state.waiting.push(asked);
         !std::mem::replace(&mut state.is_running, true)
@@ -137,19 +139,19 @@ impl Witness {
         Ok(link)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WitnessState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The task that runs rounds until nobody waits.
-struct Rounds {
+struct WitnessRounds {
     witness: Arc<Witness>,
     /// Nobody waited, so the next caller starts other rounds.
     has_ended: bool,
 }
 
-impl Rounds {
+impl WitnessRounds {
     fn of(witness: Arc<Witness>) -> Self {
         Self {
             witness,
@@ -160,7 +162,7 @@ impl Rounds {
     async fn run(mut self) {
         while let Some(batch) = self.next() {
             let ended = self.witness.round().await;
-            for Asked { connection, answer } in batch {
+            for WitnessCall { connection, answer } in batch {
                 let said = match &ended {
                     Ok(link) if link.connection.is_same_server(&connection) => Ok(()),
                     Ok(_) => Err(CommandError::Unclear(Reason::new(
@@ -174,7 +176,7 @@ impl Rounds {
     }
 
     /// Those who wait; `None`: nobody does.
-    fn next(&mut self) -> Option<Vec<Asked>> {
+    fn next(&mut self) -> Option<Vec<WitnessCall>> {
         let mut state = self.witness.state();
         let mut batch = std::mem::take(&mut state.waiting);
         batch.retain(|it| !it.answer.is_closed());
@@ -184,7 +186,7 @@ impl Rounds {
     }
 }
 
-impl Drop for Rounds {
+impl Drop for WitnessRounds {
     fn drop(&mut self) {
         if self.has_ended {
             return;

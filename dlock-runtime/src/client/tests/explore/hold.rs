@@ -6,10 +6,10 @@ use super::process::{Begun, Body, Fence, Phase, Process, Turn};
 use super::run::Wants;
 use super::seen::Witness;
 use super::world::What;
-use crate::client::lease::{Lease, Terms};
+use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::local_queue::{Attempt, Check, Grant, GrantKind, WaiterId};
 use crate::client::tokens::ReleaseBy;
-use crate::client::{Checked, GivenBack};
+use crate::client::{Checked, ReturnedTo};
 use crate::policy::commands::{Keep, Renewal, Renewed};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -75,7 +75,7 @@ impl Process {
         self.begin(turn, who, body, grant);
     }
 
-    fn terms(&self, turn: &Turn<'_>, who: usize) -> Terms {
+    fn terms(&self, turn: &Turn<'_>, who: usize) -> LeaseTerms {
         let mut terms = self.order(turn.run, who).terms;
         if turn.run.is(Mutant::ClaimIsWhole) {
             terms.renew = None;
@@ -207,14 +207,14 @@ impl Process {
         }
         let may_hand_on = may_hand_on(self.order(turn.run, who).terms);
         match (self.client(turn)).give_back(body.token, now, may_hand_on, || {}) {
-            GivenBack::HandedOn => saw_handed_on(turn, &body),
-            GivenBack::ToServer(ReleaseBy::Caller { keep }) => {
+            ReturnedTo::HandedOn => saw_handed_on(turn, &body),
+            ReturnedTo::ToServer(ReleaseBy::Caller { keep }) => {
                 let (token, claim) = (body.token, body.claim);
                 let keep = kept(turn, keep);
                 self.send(turn, token, What::Release { claim, keep });
                 self.contenders[who].phase = Phase::Releasing { token, sent: now };
             }
-            GivenBack::ToServer(ReleaseBy::Host | ReleaseBy::Nobody) => {}
+            ReturnedTo::ToServer(ReleaseBy::Host | ReleaseBy::Nobody) => {}
         }
     }
 
@@ -272,7 +272,7 @@ impl Process {
 }
 
 /// With `min_hold` nothing is handed on; otherwise every waiter of the model can use the grant.
-fn may_hand_on(terms: Terms) -> Option<fn(&usize, &Grant) -> bool> {
+fn may_hand_on(terms: LeaseTerms) -> Option<fn(&usize, &Grant) -> bool> {
     let fits: fn(&usize, &Grant) -> bool = |_, _| true;
     terms.bounds.min_hold.is_none().then_some(fits)
 }

@@ -7,7 +7,7 @@ use super::mutants::Mutant;
 use super::process::{Leader, Phase, Process, SentAcquire, Turn};
 use super::seen::Witness;
 use super::world::What;
-use crate::client::local_queue::{Attempt, Grant, GrantKind, Next, Remote};
+use crate::client::local_queue::{Attempt, Grant, GrantKind, LeaderStep, Remote};
 use crate::policy::commands::{Acquired, Busy, Claim, Left, Polled};
 use crate::values::ttl::{Margin, Ttl};
 
@@ -20,13 +20,13 @@ use crate::values::token::Token;
 impl Process {
     pub(super) fn lead(&mut self, turn: &mut Turn<'_>) {
         match self.client(turn).next(turn.now()) {
-            Next::Acquire => self.ask(turn),
-            Next::Poll(attempt) => self.poll(turn, attempt),
-            Next::GiveUp(attempt) => {
+            LeaderStep::Acquire => self.ask(turn),
+            LeaderStep::Poll(attempt) => self.poll(turn, attempt),
+            LeaderStep::GiveUp(attempt) => {
                 turn.seen.saw(Witness::StaleGrant);
                 self.see_to(turn, Some(attempt.token));
             }
-            Next::PassOn | Next::Sleep(_) | Next::Rest => {}
+            LeaderStep::PassOn | LeaderStep::Sleep(_) | LeaderStep::Rest => {}
         }
     }
 

@@ -9,7 +9,9 @@ use super::local_steps::{Answer, End, Forgets, Leader, Step, Waiter};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::client::local_queue::{Attempt, Check, Grant, LocalQueue, Next, Outcome, Remote};
+use crate::client::local_queue::{
+    Attempt, Check, Grant, LeaderStep, LocalQueue, MessageOutcome, Remote,
+};
 use crate::policy::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -207,23 +209,23 @@ impl Local {
         self.leader = Leader::Running;
         let called = self.queue.called().copied();
         match self.queue.next(self.at()) {
-            Next::PassOn => {
+            LeaderStep::PassOn => {
                 called.inspect(|who| self.passed[*who] = true);
                 self.wake_called();
             }
-            Next::Acquire if self.asked == self.rest.0 => return self.send_away(),
-            Next::Acquire => {
+            LeaderStep::Acquire if self.asked == self.rest.0 => return self.send_away(),
+            LeaderStep::Acquire => {
                 self.asked += 1;
                 self.queue.acquiring(attempt(self.asked));
                 self.leader = Leader::Acquiring(self.asked);
             }
-            Next::Poll(attempt) => self.leader = Leader::Polling(number(attempt.token)),
-            Next::GiveUp(attempt) => {
+            LeaderStep::Poll(attempt) => self.leader = Leader::Polling(number(attempt.token)),
+            LeaderStep::GiveUp(attempt) => {
                 called.inspect(|who| self.passed[*who] = true);
                 return self.end(attempt.token, End::CleanedUp);
             }
-            Next::Sleep(until) => self.leader = Leader::Sleeping(until),
-            Next::Rest => self.leader = Leader::None,
+            LeaderStep::Sleep(until) => self.leader = Leader::Sleeping(until),
+            LeaderStep::Rest => self.leader = Leader::None,
         }
         None
     }
@@ -261,16 +263,16 @@ impl Local {
         let lease = Duration::from_millis(2500); // longer than a turn, shorter than three ticks
         let grant = Grant::in_turn(self.at(), lease, 1, 1);
         let outcome = self.queue.granted(token, grant);
-        if outcome == Outcome::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
+        if outcome == MessageOutcome::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
             self.wake_called();
         }
         self.outcome(outcome)
     }
 
-    fn outcome(&mut self, outcome: Outcome) -> Option<&'static str> {
+    fn outcome(&mut self, outcome: MessageOutcome) -> Option<&'static str> {
         match outcome {
-            Outcome::Unwanted(attempt) => self.end(attempt.token, End::CleanedUp),
-            Outcome::Taken | Outcome::NotOurs => None,
+            MessageOutcome::Unwanted(attempt) => self.end(attempt.token, End::CleanedUp),
+            MessageOutcome::Taken | MessageOutcome::NotOurs => None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::local::{Bounds, Local, WAITERS, number};
 use super::local_steps::{Forgets, Leader, Step, Waiter};
-use crate::client::local_queue::{Next, Remote};
+use crate::client::local_queue::{LeaderStep, Remote};
 
 impl Local {
     pub(super) fn wrong(&self) -> Option<&'static str> {
@@ -22,7 +22,7 @@ impl Local {
         if let Leader::Sleeping(until) = self.leader
             && !self.notify
             && self.at() < until
-            && !matches!(self.queue.clone().next(self.at()), Next::Sleep(_))
+            && !matches!(self.queue.clone().next(self.at()), LeaderStep::Sleep(_))
         {
             return Some("the leader sleeps although there is something to do");
         }

@@ -5,7 +5,7 @@ use super::process::{Contender, Leader, Phase, Process, SentAcquire, Turn};
 use super::run::{Run, Wants};
 use super::step::Step;
 use super::world::{Answer, Clock, What, Wire};
-use crate::client::local_queue::Next;
+use crate::client::local_queue::LeaderStep;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -23,7 +23,7 @@ impl Process {
     pub(super) fn by_itself(&self, run: &Run, now: Moment, mut tell: impl FnMut(Moment, Step)) {
         let at = self.at;
         match self.leads_next(run, now) {
-            Some(Next::Sleep(until)) => tell(until, Step::Lead(at)),
+            Some(LeaderStep::Sleep(until)) => tell(until, Step::Lead(at)),
             Some(_) => tell(now, Step::Lead(at)),
             None => {}
         }

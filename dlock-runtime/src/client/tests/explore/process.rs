@@ -9,7 +9,7 @@ use super::run::{Order, Run, Wants};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Clock, Command, Push, Reply, TOKENS_EACH, What, Wire, address_of};
 use crate::client::Client;
-use crate::client::local_queue::{Attempt, GrantKind, LocalQueue, Next, Remote, WaiterId};
+use crate::client::local_queue::{Attempt, GrantKind, LeaderStep, LocalQueue, Remote, WaiterId};
 use crate::client::tokens::Tokens;
 use crate::policy::commands::{Acquire, Claim, Keep};
 use crate::policy::queue;
@@ -365,7 +365,7 @@ impl Process {
     /// leader's check.
     pub(super) fn rest(&mut self, now: Moment) {
         let mut rests = self.queue.clone();
-        if let Next::Sleep(_) = rests.next(now) {
+        if let LeaderStep::Sleep(_) = rests.next(now) {
             self.queue = rests;
         }
     }

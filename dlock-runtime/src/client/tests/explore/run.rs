@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fault::Kind;
 use super::kind::{Asks, Keeps};
 use super::mutants::Mutant;
-use crate::client::lease::Terms;
+use crate::client::lease::LeaseTerms;
 use crate::values::bounds::Bounds;
 use crate::values::handoff::Handoff;
 use crate::values::ttl::{Margin, Ttl};
@@ -25,7 +25,7 @@ pub(super) enum Wants {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Order {
     pub(super) asks: Asks,
-    pub(super) terms: Terms,
+    pub(super) terms: LeaseTerms,
 }
 
 #[derive(Clone, Debug)]
@@ -109,13 +109,13 @@ impl Run {
     }
 
     /// The terms of a process's leases.
-    pub(super) fn terms(&self, at: usize) -> Terms {
+    pub(super) fn terms(&self, at: usize) -> LeaseTerms {
         let length = self
             .ttls
             .get(at)
             .map_or(self.ttl, |ticks| self.tick * *ticks);
         let ttl = Ttl::new(length).expect("a ttl in range");
-        Terms {
+        LeaseTerms {
             ttl,
             renew: self.renews.then(|| length / 3),
             bounds: Bounds {

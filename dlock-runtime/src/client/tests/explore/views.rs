@@ -4,7 +4,7 @@ use super::mutants::Mutant;
 use super::process::{Body, Contender, Fence, Leader, Phase, Process};
 use super::run::Run;
 use super::world::{Answer, Wire};
-use crate::client::local_queue::{Check, Next, Remote};
+use crate::client::local_queue::{Check, LeaderStep, Remote};
 use crate::client::tokens::Census;
 use crate::policy::commands::{Acquired, Polled};
 use crate::values::moment::Moment;
@@ -26,12 +26,12 @@ impl Process {
     }
 
     /// What the leader would do; `None` while it waits for something.
-    pub(super) fn leads_next(&self, run: &Run, now: Moment) -> Option<Next> {
+    pub(super) fn leads_next(&self, run: &Run, now: Moment) -> Option<LeaderStep> {
         if !self.is_driven() || self.leader != Leader::Idle {
             return None;
         }
         let next = self.queue.clone().next(now);
-        let polls = matches!(next, Next::Poll(_));
+        let polls = matches!(next, LeaderStep::Poll(_));
         (!polls || !run.is(Mutant::NoPoll)).then_some(next)
     }
 

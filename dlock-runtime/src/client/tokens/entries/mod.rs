@@ -19,7 +19,7 @@ use crate::values::token::Token;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entries<H> {
     /// Boxed: an entry is large, and most slots of a table are empty.
-    by_token: HashedMap<Token, Box<Entry<H>>>,
+    by_token: HashedMap<Token, Box<TokenEntry<H>>>,
     timeline: Timeline,
 }
 
@@ -27,9 +27,9 @@ pub(super) struct Entries<H> {
 const SHRINK_ABOVE: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Entry<H> {
+pub(super) struct TokenEntry<H> {
     pub(super) claim: Claim,
-    pub(super) state: State<H>,
+    pub(super) state: TokenStage<H>,
     pub(super) keep: Keep,
     /// The next check; [`Moment::NEVER`]: none.
     next_check: Moment,
@@ -37,7 +37,7 @@ pub(super) struct Entry<H> {
 
 /// The state of a token; `super` draws the transitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum State<H> {
+pub(super) enum TokenStage<H> {
     Acquiring,
     /// In the server's queue, or granted and not yet taken; the local queue knows which.
     Waiting,
@@ -63,9 +63,9 @@ impl<H> Default for Entries<H> {
 
 impl<H> Entries<H> {
     pub(super) fn insert(&mut self, token: Token, claim: Claim) {
-        let entry = Entry {
+        let entry = TokenEntry {
             claim,
-            state: State::Acquiring,
+            state: TokenStage::Acquiring,
             keep: Keep::NOT,
             next_check: Moment::NEVER,
         };
@@ -76,15 +76,15 @@ impl<H> Entries<H> {
         }
     }
 
-    pub(super) fn get(&self, token: Token) -> Option<&Entry<H>> {
+    pub(super) fn get(&self, token: Token) -> Option<&TokenEntry<H>> {
         self.by_token.get(&token).map(|entry| &**entry)
     }
 
-    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut Entry<H>> {
+    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut TokenEntry<H>> {
         self.by_token.get_mut(&token).map(|entry| &mut **entry)
     }
 
-    pub(super) fn state(&self, token: Token) -> Option<&State<H>> {
+    pub(super) fn state(&self, token: Token) -> Option<&TokenStage<H>> {
         self.get(token).map(|entry| &entry.state)
     }
 
@@ -92,7 +92,7 @@ impl<H> Entries<H> {
     pub(super) fn change<T>(
         &mut self,
         token: Token,
-        change: impl FnOnce(&mut Entry<H>) -> T,
+        change: impl FnOnce(&mut TokenEntry<H>) -> T,
     ) -> Option<T> {
         let entry = self.by_token.get_mut(&token)?;
         let before = entry.next_check;
@@ -105,7 +105,7 @@ impl<H> Entries<H> {
         Some(changed)
     }
 
-    pub(super) fn enter(&mut self, token: Token, next_check: Moment, state: State<H>) {
+    pub(super) fn enter(&mut self, token: Token, next_check: Moment, state: TokenStage<H>) {
         self.change(token, |entry| entry.enter(next_check, state));
     }
 
@@ -157,7 +157,7 @@ impl<H> Entries<H> {
         tokens
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TokenEntry<H>> {
         self.by_token.values().map(|entry| &**entry)
     }
 }
@@ -172,7 +172,7 @@ impl<H: Hash> Hash for Entries<H> {
     }
 }
 
-impl<H> Entry<H> {
+impl<H> TokenEntry<H> {
     pub(super) fn next_check(&self) -> Moment {
         self.next_check
     }
@@ -181,7 +181,7 @@ impl<H> Entry<H> {
         self.next_check = next_check;
     }
 
-    pub(super) fn enter(&mut self, next_check: Moment, state: State<H>) {
+    pub(super) fn enter(&mut self, next_check: Moment, state: TokenStage<H>) {
         (self.next_check, self.state) = (next_check, state);
     }
 }

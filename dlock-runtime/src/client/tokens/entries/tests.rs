@@ -1,5 +1,5 @@
 //! The entries and their timeline stay in step, even for tokens and slots that should not exist.
-use super::{Entries, State};
+use super::{Entries, TokenStage};
 use crate::policy::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -19,7 +19,7 @@ fn claim() -> Claim {
 fn with(token: Token, next_check: Moment) -> Entries<u64> {
     let mut entries = Entries::default();
     entries.insert(token, claim());
-    entries.enter(token, next_check, State::Waiting);
+    entries.enter(token, next_check, TokenStage::Waiting);
     entries
 }
 

@@ -11,32 +11,32 @@ use crate::values::token::Token;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Timeline {
-    slots: BTreeMap<Moment, Slot>,
+    slots: BTreeMap<Moment, TokensAt>,
 }
 
 /// The tokens of a moment, in order. They come and go in about that order, so mostly at the ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Slot {
+enum TokensAt {
     One(Token),
     /// Two at least.
     More(VecDeque<Token>),
 }
 
-impl Slot {
+impl TokensAt {
     fn tokens(&self) -> impl Iterator<Item = Token> {
         let (one, more) = match self {
-            Slot::One(token) => (Some(*token), None),
-            Slot::More(tokens) => (None, Some(tokens.iter().copied())),
+            TokensAt::One(token) => (Some(*token), None),
+            TokensAt::More(tokens) => (None, Some(tokens.iter().copied())),
         };
         one.into_iter().chain(more.into_iter().flatten())
     }
 
     fn insert(&mut self, token: Token) {
         match self {
-            Slot::One(one) => {
-                *self = Slot::More([token.min(*one), token.max(*one)].into());
+            TokensAt::One(one) => {
+                *self = TokensAt::More([token.min(*one), token.max(*one)].into());
             }
-            Slot::More(tokens) => {
+            TokensAt::More(tokens) => {
                 let at = tokens.partition_point(|it| *it < token);
                 tokens.insert(at, token);
             }
@@ -46,13 +46,13 @@ impl Slot {
     /// `false`: it was the only one.
     fn remove(&mut self, token: Token) -> bool {
         match self {
-            Slot::One(one) => *one != token,
-            Slot::More(tokens) => {
+            TokensAt::One(one) => *one != token,
+            TokensAt::More(tokens) => {
                 if let Ok(at) = tokens.binary_search(&token) {
                     tokens.remove(at);
                 }
                 if tokens.len() == 1 {
-                    *self = Slot::One(tokens[0]);
+                    *self = TokensAt::One(tokens[0]);
                 }
                 true
             }
@@ -69,7 +69,7 @@ impl Timeline {
         self.slots
             .entry(at)
             .and_modify(|slot| slot.insert(token))
-            .or_insert(Slot::One(token));
+            .or_insert(TokensAt::One(token));
     }
 
     pub(super) fn remove(&mut self, at: Moment, token: Token) {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::roles::First;
 use crate::client::Settled;
-use crate::client::local_queue::{Attempt, Grant, Next};
-use crate::driver::local_queues::{Answered, PollResult};
+use crate::client::local_queue::{Attempt, Grant, LeaderStep};
+use crate::driver::local_queues::{FirstAnswered, PollResult};
 use crate::engine::pool::LockPool;
 use crate::policy::commands::Claim;
 use crate::values::token::Token;
@@ -51,7 +51,7 @@ async fn woken(by: Reader) -> usize {
     let (_, sender) = behind.first_acquire.expect("which it moves to a task");
     assert!(sender.unwrap().will_wake(&waker), "and wakes the first");
     let acquires = local_queues.at(queue_key, |it| it.next(leader_epoch, now));
-    assert_eq!(acquires, Some(Next::Acquire));
+    assert_eq!(acquires, Some(LeaderStep::Acquire));
     let token = core.tokens().draw();
     let attempt = |token: Token, value: &str| {
         let (key, value, queues) = ("k".into(), value.into(), false);
@@ -62,7 +62,7 @@ async fn woken(by: Reader) -> usize {
     assert!(local_queues.sending(sends, attempt(token, "v"), now));
     let grant = Grant::at_once(now, Duration::from_secs(10), 1, 1);
     let granted = Some((token, grant));
-    let answered = Some(Answered {
+    let answered = Some(FirstAnswered {
         leader_epoch,
         granted,
     });

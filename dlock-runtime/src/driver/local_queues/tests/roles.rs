@@ -11,11 +11,11 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::Notify;
 
-use super::super::{Answered, FirstAttempt, Joined, LeaderEpoch, PollResult, Taken};
+use super::super::{FirstAnswered, FirstAttempt, Joined, LeaderEpoch, PollResult, Taken};
 use super::site::{End, LEASE, Site, attempt, number, queue_key};
-use crate::client::local_queue::{Attempt, Grant, GrantKind, Next, WaiterId};
+use crate::client::local_queue::{Attempt, Grant, GrantKind, LeaderStep, WaiterId};
 use crate::client::tokens::ReleaseBy;
-use crate::client::{GivenBack, Settled};
+use crate::client::{ReturnedTo, Settled};
 use crate::policy::commands::Keep;
 use crate::strangers::CallersWaker;
 use crate::values::moment::Moment;
@@ -82,7 +82,7 @@ impl Site {
                 .unowned
                 .into_iter()
                 .for_each(|it| self.see_to(it));
-            if let Some(Answered { leader_epoch, .. }) =
+            if let Some(FirstAnswered { leader_epoch, .. }) =
                 answered.filter(|_| !side_effects.is_dismissed)
             {
                 self.spawn(move |site| site.lead(leader_epoch));
@@ -100,7 +100,7 @@ impl Site {
             }
         }
         // It reads the answer before it leaves.
-        if let Some(Answered {
+        if let Some(FirstAnswered {
             leader_epoch,
             granted,
         }) = answered
@@ -114,12 +114,12 @@ impl Site {
     }
 
     /// The first acquire, sent by the waiter itself.
-    fn acquires_first(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> Answered {
+    fn acquires_first(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> FirstAnswered {
         let granted = match self.send_acquire(leader_epoch) {
             Asked::Granted(token, grant) => Some((token, grant)),
             _ => None,
         };
-        Answered {
+        FirstAnswered {
             leader_epoch,
             granted,
         }
@@ -167,10 +167,10 @@ impl Site {
         self.seen(|seen| seen.holds = false);
         let may_hand_on = !(self.chances.refusals && thread_rng().gen_bool(0.2));
         let given_back = (self.local_queues).give_back(&taken.cell, self.now(), may_hand_on);
-        if given_back == GivenBack::HandedOn {
+        if given_back == ReturnedTo::HandedOn {
             return;
         }
-        let by_caller = GivenBack::ToServer(ReleaseBy::Caller { keep: Keep::NOT });
+        let by_caller = ReturnedTo::ToServer(ReleaseBy::Caller { keep: Keep::NOT });
         assert_eq!(given_back, by_caller, "it is held until then");
         self.ended(number, End::Taken);
         self.release(number);
@@ -193,18 +193,18 @@ impl Site {
             let next = self
                 .local_queues
                 .at(&queue_key(), |it| it.next(leader_epoch, self.now()));
-            match next.unwrap_or(Next::Rest) {
-                Next::Rest => return,
-                Next::GiveUp(attempt) => self.see_to(Some(attempt.token)),
+            match next.unwrap_or(LeaderStep::Rest) {
+                LeaderStep::Rest => return,
+                LeaderStep::GiveUp(attempt) => self.see_to(Some(attempt.token)),
                 _ if self.is_lost() => break,
-                Next::Acquire => match self.send_acquire(leader_epoch) {
+                LeaderStep::Acquire => match self.send_acquire(leader_epoch) {
                     Asked::Lost => break,
                     Asked::Waits => {}
                     Asked::Granted(token, grant) => self.granted_to_leader(token, grant),
                 },
-                Next::Poll(attempt) => self.poll(&attempt),
-                Next::PassOn => {}
-                Next::Sleep(until) => self.sleep(until),
+                LeaderStep::Poll(attempt) => self.poll(&attempt),
+                LeaderStep::PassOn => {}
+                LeaderStep::Sleep(until) => self.sleep(until),
             }
         }
         self.local_queues

@@ -16,12 +16,12 @@ use tokio::sync::Notify;
 use super::super::LocalQueues;
 use super::WAITERS;
 use crate::backend::clock::Clock;
-use crate::client::lease::Terms;
+use crate::client::lease::LeaseTerms;
 use crate::client::local_queue::{Attempt, Grant, GrantKind, WaiterId};
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{Action, Census};
-use crate::driver::shared::{Shared, Tokens};
+use crate::driver::shared::{PoolTokens, SharedClient};
 use crate::policy::commands::{Cancelled, Claim};
 use crate::values::bounds::Bounds;
 use crate::values::error::LockError;
@@ -64,7 +64,7 @@ pub(super) struct Chances {
 pub(super) struct Site {
     pub(super) local_queues: LocalQueues,
     pub(super) server: Mutex<Server>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedClient>,
     /// How often a lock was handed on, in all runs.
     pub(super) handed_on: Arc<AtomicUsize>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -111,11 +111,11 @@ impl Site {
         let server = Server {
             line: VecDeque::from([0]),
         };
-        let shared = Arc::new(Shared::new(
+        let shared = Arc::new(SharedClient::new(
             Clock::real(),
             Duration::from_secs(1),
             0,
-            Tokens::default(),
+            PoolTokens::default(),
         ));
         Arc::new(Self {
             local_queues: LocalQueues::new(
@@ -290,7 +290,7 @@ impl Site {
 }
 
 fn spec(ttl: Duration) -> Arc<AcquireSpec> {
-    let terms = Terms {
+    let terms = LeaseTerms {
         ttl: Ttl::new(ttl).unwrap(),
         renew: None,
         bounds: Bounds::default(),

@@ -13,23 +13,23 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-use super::leader::{Asked, Leader};
+use super::leader::{FirstAnswer, Leader};
 use crate::driver::local_queues::FirstAttempt;
 use crate::driver::locked_future::boxed;
 use crate::strangers::CallersWaker;
 use crate::values::moment::Moment;
 
-type Acquire = Pin<Box<dyn Future<Output = Asked> + Send>>;
+type BoxedAcquire = Pin<Box<dyn Future<Output = FirstAnswer> + Send>>;
 
 pub(super) struct FirstAcquire {
-    slot: Mutex<Slot>,
+    slot: Mutex<AcquirePlace>,
     /// The runtime in which it began: its timers and its connection belong to that one.
     runtime: Handle,
 }
 
-enum Slot {
+enum AcquirePlace {
     /// With the waker of its last poll; `None`: the queue has that waker, so it is not cloned again.
-    Rests(Acquire, Option<CallersWaker>),
+    Rests(BoxedAcquire, Option<CallersWaker>),
     /// Or has ended while it was polled.
     IsPolled,
     /// It is being polled, and then moves to a task of its own.
@@ -42,16 +42,20 @@ impl FirstAcquire {
     /// For the waiter that made this leader.
     pub(super) fn new(leader: Leader, now: Moment, runtime: &Handle) -> Arc<Self> {
         Arc::new(Self {
-            slot: Mutex::new(Slot::Rests(boxed(|| leader.first(now)), None)),
+            slot: Mutex::new(AcquirePlace::Rests(boxed(|| leader.first(now)), None)),
             runtime: runtime.clone(),
         })
     }
 
     /// Polled by the first waiter. `Ready(None)`: it has moved to a task of its own.
     /// `has_just_joined`: the queue has the waker of this poll.
-    pub(super) fn poll(&self, cx: &mut Context<'_>, has_just_joined: bool) -> Poll<Option<Asked>> {
-        let Slot::Rests(mut acquire, waker) = self.replace(Slot::IsPolled) else {
-            *self.slot() = Slot::Gone;
+    pub(super) fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        has_just_joined: bool,
+    ) -> Poll<Option<FirstAnswer>> {
+        let AcquirePlace::Rests(mut acquire, waker) = self.replace(AcquirePlace::IsPolled) else {
+            *self.slot() = AcquirePlace::Gone;
             return Poll::Ready(None);
         };
         if let Poll::Ready(asked) = acquire.as_mut().poll(cx) {
@@ -62,23 +66,23 @@ impl FirstAcquire {
             known.unwrap_or_else(|| CallersWaker::of(cx.waker()))
         });
         let mut slot = self.slot();
-        if let Slot::Moves = *slot {
-            *slot = Slot::Gone;
+        if let AcquirePlace::Moves = *slot {
+            *slot = AcquirePlace::Gone;
             drop(slot);
             self.run_alone(acquire);
             return Poll::Ready(None);
         }
-        *slot = Slot::Rests(acquire, waker);
+        *slot = AcquirePlace::Rests(acquire, waker);
         Poll::Pending
     }
 
     /// No waiter wants it any more: what was sent is cleaned up after.
     pub(super) fn give_up(&self) {
-        drop(self.replace(Slot::Gone));
+        drop(self.replace(AcquirePlace::Gone));
     }
 
     /// Leaves the acquire, and the leader that follows it, to a task.
-    fn run_alone(&self, acquire: Acquire) {
+    fn run_alone(&self, acquire: BoxedAcquire) {
         let runtime = self.runtime.clone();
         self.runtime.spawn(async move {
             let (leader, granted) = acquire.await;
@@ -86,11 +90,11 @@ impl FirstAcquire {
         });
     }
 
-    fn replace(&self, slot: Slot) -> Slot {
+    fn replace(&self, slot: AcquirePlace) -> AcquirePlace {
         std::mem::replace(&mut *self.slot(), slot)
     }
 
-    fn slot(&self) -> MutexGuard<'_, Slot> {
+    fn slot(&self) -> MutexGuard<'_, AcquirePlace> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,14 +103,14 @@ impl FirstAttempt for FirstAcquire {
     /// Wakes the waiter, which kept no timer until now.
     fn spawn(&self, sender: Option<CallersWaker>) {
         let mut slot = self.slot();
-        match std::mem::replace(&mut *slot, Slot::Gone) {
-            Slot::Rests(acquire, waker) => {
+        match std::mem::replace(&mut *slot, AcquirePlace::Gone) {
+            AcquirePlace::Rests(acquire, waker) => {
                 drop(slot);
                 self.run_alone(acquire);
                 waker.or(sender).into_iter().for_each(CallersWaker::wake);
             }
-            Slot::IsPolled | Slot::Moves => *slot = Slot::Moves,
-            Slot::Gone => {}
+            AcquirePlace::IsPolled | AcquirePlace::Moves => *slot = AcquirePlace::Moves,
+            AcquirePlace::Gone => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-use super::{FirstAcquire, Slot};
+use super::{AcquirePlace, FirstAcquire};
 use crate::driver::local_queues::FirstAttempt as _;
 use crate::driver::waiting::leader::Leader;
 use crate::engine::pool::LockPool;
@@ -44,7 +44,7 @@ async fn polled_once(joins: Joins) -> (Arc<FirstAcquire>, Poll<bool>, Arc<Notify
         ended.map_or(Poll::Pending, Poll::Ready)
     });
     let first = Arc::new(FirstAcquire {
-        slot: Mutex::new(Slot::Rests(Box::pin(acquire), None)),
+        slot: Mutex::new(AcquirePlace::Rests(Box::pin(acquire), None)),
         runtime: Handle::current(),
     });
     itself.set(first.clone()).unwrap();
@@ -88,7 +88,7 @@ impl Wake for Wakes {
 async fn the_waiter_is_woken_by_the_waker_of_its_last_poll() {
     for polls in [1, 2] {
         let first = FirstAcquire {
-            slot: Mutex::new(Slot::Rests(Box::pin(pending()), None)),
+            slot: Mutex::new(AcquirePlace::Rests(Box::pin(pending()), None)),
             runtime: Handle::current(),
         };
         let [joined, last] = [0; 2].map(|_| Arc::<Wakes>::default());

@@ -19,13 +19,13 @@ use tokio::runtime::Handle;
 
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
-use crate::client::local_queue::{Attempt, Grant, Next};
+use crate::client::local_queue::{Attempt, Grant, LeaderStep};
 use crate::client::queue_key::QueueKey;
 use crate::client::retry::{Jitter, Retries};
 use crate::client::spec::AcquireSpec;
-use crate::driver::attempt::{self, OpenAttempt, Sent};
+use crate::driver::attempt::{self, OpenAttempt, SentAcquire};
 use crate::driver::core::Core;
-use crate::driver::local_queues::{Answered, LeaderEpoch};
+use crate::driver::local_queues::{FirstAnswered, LeaderEpoch};
 use crate::policy::commands::{Acquired, Left, Polled};
 use crate::values::entry;
 use crate::values::moment::Moment;
@@ -52,7 +52,7 @@ pub(super) struct Leader {
 }
 
 /// A leader whose first acquire has ended, and what that was granted.
-pub(super) type Asked = (Leader, Option<(Token, Grant)>);
+pub(super) type FirstAnswer = (Leader, Option<(Token, Grant)>);
 
 impl Leader {
     /// Only for the caller that was given this leader epoch.
@@ -74,7 +74,7 @@ impl Leader {
         clippy::manual_async_fn,
         reason = "an `async fn` holds its arguments twice, and every lock boxes this future"
     )]
-    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = Asked> + Send {
+    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = FirstAnswer> + Send {
         async move {
             let granted = self.acquire(None, now).await;
             (self, granted)
@@ -99,11 +99,11 @@ impl Leader {
     }
 
     /// What the waiter reads that has sent the first acquire.
-    pub(super) fn answered(&mut self, granted: Option<(Token, Grant)>) -> Answered {
+    pub(super) fn answered(&mut self, granted: Option<(Token, Grant)>) -> FirstAnswered {
         if granted.is_some() {
             self.succeeded();
         }
-        Answered {
+        FirstAnswered {
             leader_epoch: self.epoch,
             granted,
         }
@@ -132,31 +132,31 @@ impl Leader {
             let now = self.now();
             let (next, first) = self.next(now);
             match (next, first) {
-                (Next::Acquire, Some(spec)) => {
+                (LeaderStep::Acquire, Some(spec)) => {
                     if let Some((token, grant)) = self.acquire(Some(&spec), now).await {
                         self.granted_to_leader(token, grant);
                     }
                 }
-                (Next::Poll(attempt), _) => self.poll(attempt).await,
-                (Next::GiveUp(attempt), _) => self.core.see_to(Some(attempt.token)),
+                (LeaderStep::Poll(attempt), _) => self.poll(attempt).await,
+                (LeaderStep::GiveUp(attempt), _) => self.core.see_to(Some(attempt.token)),
                 // All waiters have left, or the one whose turn it is has been woken.
-                (Next::Acquire, None) | (Next::PassOn, _) => {}
-                (Next::Sleep(until), _) => self.sleep(until).await,
-                (Next::Rest, _) => return,
+                (LeaderStep::Acquire, None) | (LeaderStep::PassOn, _) => {}
+                (LeaderStep::Sleep(until), _) => self.sleep(until).await,
+                (LeaderStep::Rest, _) => return,
             }
         }
     }
 
     /// What to do next; for an acquire also the waiter's request.
-    fn next(&mut self, now: Moment) -> (Next, Option<Arc<AcquireSpec>>) {
+    fn next(&mut self, now: Moment) -> (LeaderStep, Option<Arc<AcquireSpec>>) {
         let next = self.core.local_queues().at(self.queue_key(), |it| {
             let next = it.next(self.epoch, now);
-            let acquires = next == Next::Acquire;
+            let acquires = next == LeaderStep::Acquire;
             let first = it.queue_state.queue.first().filter(|_| acquires);
             (next, first.map(|it| it.spec.clone()))
         });
-        let (next, first) = next.unwrap_or((Next::Rest, None));
-        self.dismissed = next == Next::Rest;
+        let (next, first) = next.unwrap_or((LeaderStep::Rest, None));
+        self.dismissed = next == LeaderStep::Rest;
         (next, first)
     }
 
@@ -221,7 +221,7 @@ impl Leader {
             .link_at(now, queue_key.key(), settings.connect_timeout)
             .await?;
         let within = settings.command_timeout.min(spec.terms.validity());
-        let sent = Sent::prepare(core, spec, &link, true, (now, within));
+        let sent = SentAcquire::prepare(core, spec, &link, true, (now, within));
         let local_queues = core.local_queues();
         if !local_queues.sending(Some((queue_key, self.epoch)), sent.attempt(), sent.at) {
             return Ok(None);

@@ -179,7 +179,7 @@ impl LockRequest {
     /// ```
     pub fn owner(mut self, owner: impl Display) -> Self {
         self.wanted.say(Word::Owner);
-        self.wanted.owner = Some(Owner::new(&owner));
+        self.wanted.owner = Some(OwnerName::new(&owner));
         self
     }
 
@@ -213,13 +213,13 @@ impl LockRequest {
 
 /// The words that were said about the kind.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct KindWords {
     /// Each once, in the order in which they were first said.
     words: Vec<Word>,
-    owner: Option<Owner>,
+    owner: Option<OwnerName>,
 }
 
-impl Wanted {
+impl KindWords {
     /// If a word is said twice, the last number counts, as for all settings.
     fn say(&mut self, word: Word) {
         match self.words.iter_mut().find(|it| it.name() == word.name()) {
@@ -247,7 +247,7 @@ impl Wanted {
             }),
             _ => None,
         };
-        let owned = self.owner.as_ref().map(Owner::kind);
+        let owned = self.owner.as_ref().map(OwnerName::kind);
         let kind = self.words.iter().find_map(of_word).or(owned);
         kind.unwrap_or_default()
     }
@@ -271,9 +271,9 @@ impl Wanted {
 
 /// The owner's name as it was given; `None` if its `Display` failed.
 #[derive(Debug)]
-struct Owner(Option<String>);
+struct OwnerName(Option<String>);
 
-impl Owner {
+impl OwnerName {
     fn new(owner: &dyn Display) -> Self {
         let mut text = String::new();
         let written: fmt::Result = write!(text, "{owner}");

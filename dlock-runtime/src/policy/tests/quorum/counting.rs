@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use crate::policy::quorum::clocks::{Offset, pool_time, proposal};
 use crate::policy::quorum::commands::Vote;
 use crate::policy::quorum::election::Election;
-use crate::policy::quorum::footprint::{Footprint, Process, Reseed};
-use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
+use crate::policy::quorum::footprint::{Footprint, Reseed, ServerProcess};
+use crate::policy::quorum::nodes::{NodeCount, NodeId, NodeSet};
 use crate::policy::quorum::tally::{Tally, Verdict};
 use crate::policy::tests::{at, ms};
 
-pub(super) fn nodes(number: usize) -> Nodes {
-    Nodes::new(number).unwrap()
+pub(super) fn nodes(number: usize) -> NodeCount {
+    NodeCount::new(number).unwrap()
 }
 
 pub(super) fn id(index: usize) -> NodeId {
@@ -36,7 +36,11 @@ fn three_to_nine_nodes_of_an_odd_number() {
         (11, None),
         (usize::MAX, None),
     ] {
-        assert_eq!(Nodes::new(number).map(Nodes::quorum), quorum, "{number}");
+        assert_eq!(
+            NodeCount::new(number).map(NodeCount::quorum),
+            quorum,
+            "{number}"
+        );
     }
     assert_eq!(nodes(5).minority(), 2);
     assert_eq!(nodes(5).all().iter().count(), 5);
@@ -63,7 +67,7 @@ fn held(run: &str) -> Footprint {
     }
     election.voted(id(2), &Vote::Late { time: 1 });
     let granted = election.granted();
-    let granted = granted.iter().map(|it| (it, Process::of(run)));
+    let granted = granted.iter().map(|it| (it, ServerProcess::of(run)));
     Footprint::of(&election, 100).won(7, granted)
 }
 
@@ -83,7 +87,7 @@ fn a_node_is_asked_for_its_vote_again_under_all_conditions_only() {
         (3, "", 101, None),
     ] {
         let mut it = held("aaaaaaaa");
-        let whom = (id(node), Process::of(process));
+        let whom = (id(node), ServerProcess::of(process));
         let told = it.reseed(whom, 300, |earlier| time > earlier);
         assert_eq!(told, asked, "{node} {process} at {time}");
         if asked.is_some() {
@@ -98,7 +102,7 @@ fn a_node_is_asked_for_its_vote_again_under_all_conditions_only() {
     }
     let mut reads = held("aaaaaaaa");
     reads.reads();
-    let told = reads.reseed((id(2), Process::of("aaaaaaaa")), 150, |_| true);
+    let told = reads.reseed((id(2), ServerProcess::of("aaaaaaaa")), 150, |_| true);
     assert!(told.is_some_and(|it| it.reads));
 }
 
@@ -106,13 +110,13 @@ fn a_node_is_asked_for_its_vote_again_under_all_conditions_only() {
 #[test]
 fn a_node_is_not_asked_once_the_votes_are_taken_back() {
     let mut it = held("aaaaaaaa");
-    let asked = it.reseed((id(3), Process::of("aaaaaaaa")), 150, |_| true);
+    let asked = it.reseed((id(3), ServerProcess::of("aaaaaaaa")), 150, |_| true);
     assert!(asked.is_some());
     it.end();
     assert!(it.nodes().contains(id(3)) && it.votes_until() == 150);
-    it.reseeded(id(3), Process::of("aaaaaaaa"), true);
+    it.reseeded(id(3), ServerProcess::of("aaaaaaaa"), true);
     for node in 0..5 {
-        let asked = it.reseed((id(node), Process::of("bbbbbbbb")), 250, |_| true);
+        let asked = it.reseed((id(node), ServerProcess::of("bbbbbbbb")), 250, |_| true);
         assert_eq!(asked, None);
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::counting::{id, nodes};
 use crate::policy::commands::{Busy, Left};
 use crate::policy::quorum::commands::{Adopted, Outvoted, Vote};
-use crate::policy::quorum::election::{Election, Step};
+use crate::policy::quorum::election::{Election, ElectionStep};
 use crate::policy::quorum::nodes::NodeSet;
 
 /// What the election is told about a node.
@@ -25,7 +25,7 @@ enum Told {
 
 use Told::{Gone, Granted, Hurry, Late, Open, Unsent};
 
-fn tell(election: &mut Election, told: Told) -> Step {
+fn tell(election: &mut Election, told: Told) -> ElectionStep {
     let outvoted = || Outvoted {
         busy: Busy {
             time: 1,
@@ -51,15 +51,15 @@ fn set(indices: &[usize]) -> NodeSet {
     indices.iter().map(|it| id(*it)).collect()
 }
 
-fn adopt(epoch: u64, at: &[usize]) -> Step {
-    Step::Adopt { epoch, at: set(at) }
+fn adopt(epoch: u64, at: &[usize]) -> ElectionStep {
+    ElectionStep::Adopt { epoch, at: set(at) }
 }
 
 /// Three nodes: what the last of these leads to, and which nodes are open then.
-fn check(told: &[Told], expected: Step, open: &[usize]) {
+fn check(told: &[Told], expected: ElectionStep, open: &[usize]) {
     let mut election = Election::new(nodes(3), nodes(3).all());
     let mut step = election.begin();
-    assert_eq!(step, Step::Wait);
+    assert_eq!(step, ElectionStep::Wait);
     for it in told {
         step = tell(&mut election, *it);
     }
@@ -68,69 +68,83 @@ fn check(told: &[Told], expected: Step, open: &[usize]) {
 
 #[test]
 fn equal_numbers_of_a_quorum_win() {
-    check(&[Granted(0, 7)], Step::Wait, &[0, 1, 2]);
+    check(&[Granted(0, 7)], ElectionStep::Wait, &[0, 1, 2]);
     check(
         &[Granted(0, 7), Granted(1, 7)],
-        Step::Won { epoch: 7 },
+        ElectionStep::Won { epoch: 7 },
         &[0, 1, 2],
     );
     // Even if a further node drew a higher one.
     check(
         &[Granted(2, 9), Granted(0, 7), Granted(1, 7)],
-        Step::Won { epoch: 7 },
+        ElectionStep::Won { epoch: 7 },
         &[0, 1, 2],
     );
     check(
         &[Told::Busy(0), Granted(1, 7), Granted(2, 7)],
-        Step::Won { epoch: 7 },
+        ElectionStep::Won { epoch: 7 },
         &[1, 2],
     );
 }
 
 #[test]
 fn a_vote_counts_once() {
-    check(&[Granted(0, 7), Granted(0, 7)], Step::Wait, &[0, 1, 2]);
+    check(
+        &[Granted(0, 7), Granted(0, 7)],
+        ElectionStep::Wait,
+        &[0, 1, 2],
+    );
     check(
         &[Told::Busy(0), Granted(0, 7), Granted(1, 7)],
-        Step::Wait,
+        ElectionStep::Wait,
         &[1, 2],
     );
     check(
         &[Granted(0, 7), Open(0), Told::Busy(0)],
-        Step::Wait,
+        ElectionStep::Wait,
         &[0, 1, 2],
     );
     check(
         &[Told::Adopted(0, 7), Told::Adopted(1, 7)],
-        Step::Wait,
+        ElectionStep::Wait,
         &[0, 1, 2],
     ); // not asked
 }
 
 #[test]
 fn no_quorum_is_lost_at_once_and_leaves_open_what_may_be_there() {
-    check(&[Told::Busy(0), Late(1)], Step::Lost, &[2]);
-    check(&[Open(0), Open(1)], Step::Lost, &[0, 1, 2]);
-    check(&[Unsent(0), Open(1)], Step::Lost, &[1, 2]);
-    check(&[Granted(0, 7), Told::Busy(1), Unsent(2)], Step::Lost, &[0]);
+    check(&[Told::Busy(0), Late(1)], ElectionStep::Lost, &[2]);
+    check(&[Open(0), Open(1)], ElectionStep::Lost, &[0, 1, 2]);
+    check(&[Unsent(0), Open(1)], ElectionStep::Lost, &[1, 2]);
+    check(
+        &[Granted(0, 7), Told::Busy(1), Unsent(2)],
+        ElectionStep::Lost,
+        &[0],
+    );
     for asked in [&[][..], &[0], &[2]] {
-        assert_eq!(Election::new(nodes(3), set(asked)).begin(), Step::Lost);
+        assert_eq!(
+            Election::new(nodes(3), set(asked)).begin(),
+            ElectionStep::Lost
+        );
     }
 }
 
 #[test]
 fn a_node_that_was_not_asked_has_no_vote() {
     let mut election = Election::new(nodes(3), set(&[0, 1]));
-    assert_eq!(tell(&mut election, Granted(0, 7)), Step::Wait);
-    assert_eq!(tell(&mut election, Granted(2, 7)), Step::Wait);
+    assert_eq!(tell(&mut election, Granted(0, 7)), ElectionStep::Wait);
+    assert_eq!(tell(&mut election, Granted(2, 7)), ElectionStep::Wait);
     assert_eq!(election.open(), set(&[0, 1]));
-    assert_eq!(tell(&mut election, Granted(1, 7)), Step::Won { epoch: 7 });
+    assert_eq!(
+        tell(&mut election, Granted(1, 7)),
+        ElectionStep::Won { epoch: 7 }
+    );
 }
 
 #[test]
 fn unequal_numbers_are_adopted_when_nothing_else_can_make_them_equal() {
     let unequal = [Granted(0, 7), Granted(1, 8)];
-    check(&unequal, Step::WaitBriefly, &[0, 1, 2]);
+    check(&unequal, ElectionStep::WaitBriefly, &[0, 1, 2]);
     check(&[unequal[0], unequal[1], Hurry], adopt(8, &[0]), &[0, 1, 2]);
     check(
         &[Told::Busy(2), unequal[0], unequal[1]],
@@ -144,7 +158,7 @@ fn unequal_numbers_are_adopted_when_nothing_else_can_make_them_equal() {
     );
     check(
         &[unequal[0], unequal[1], Hurry, Told::Adopted(0, 8)],
-        Step::Won { epoch: 8 },
+        ElectionStep::Won { epoch: 8 },
         &[0, 1, 2],
     );
 }
@@ -152,10 +166,14 @@ fn unequal_numbers_are_adopted_when_nothing_else_can_make_them_equal() {
 #[test]
 fn a_number_counts_only_where_the_key_is_ours() {
     let begun = [Told::Busy(2), Granted(0, 7), Granted(1, 8)];
-    check(&[begun[0], begun[1], begun[2], Gone(0)], Step::Lost, &[1]);
+    check(
+        &[begun[0], begun[1], begun[2], Gone(0)],
+        ElectionStep::Lost,
+        &[1],
+    );
     check(
         &[begun[0], begun[1], begun[2], Open(0)],
-        Step::Lost,
+        ElectionStep::Lost,
         &[0, 1],
     );
 }
@@ -164,19 +182,19 @@ fn a_number_counts_only_where_the_key_is_ours() {
 fn a_late_vote_with_a_higher_number_is_adopted_once_and_no_more() {
     let adopting = [Granted(0, 7), Granted(1, 8), Hurry, Granted(2, 9)];
     let then = |last: &[Told]| [&adopting[..], last].concat();
-    check(&then(&[]), Step::Wait, &[0, 1, 2]);
+    check(&then(&[]), ElectionStep::Wait, &[0, 1, 2]);
     check(
         &then(&[Told::Adopted(0, 8)]),
-        Step::Won { epoch: 8 },
+        ElectionStep::Won { epoch: 8 },
         &[0, 1, 2],
     );
     check(&then(&[Gone(0)]), adopt(9, &[1]), &[1, 2]);
     check(
         &then(&[Gone(0), Told::Adopted(1, 9)]),
-        Step::Won { epoch: 9 },
+        ElectionStep::Won { epoch: 9 },
         &[1, 2],
     );
-    check(&then(&[Gone(0), Gone(1)]), Step::Lost, &[2]);
+    check(&then(&[Gone(0), Gone(1)]), ElectionStep::Lost, &[2]);
 }
 
 fn any_told() -> impl Strategy<Value = Told> {
@@ -213,16 +231,16 @@ proptest! {
             prop_assert!(election.granted().iter().all(|it| granted.contains(it)));
             prop_assert!(election.granted().iter().all(|it| election.open().contains(it)));
             match step {
-                Step::Won { .. } => prop_assert!(election.granted().len() >= 3),
-                Step::Adopt { at, .. } => {
+                ElectionStep::Won { .. } => prop_assert!(election.granted().len() >= 3),
+                ElectionStep::Adopt { at, .. } => {
                     prop_assert!(!at.is_empty());
                     prop_assert!(at.iter().all(|it| election.granted().contains(it)));
                 }
-                Step::Wait | Step::WaitBriefly => {
+                ElectionStep::Wait | ElectionStep::WaitBriefly => {
                     let unknown = nodes(5).ids().filter(|it| !refused.contains(*it)).count();
                     prop_assert!(unknown >= 3);
                 }
-                Step::Lost => {}
+                ElectionStep::Lost => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::NOW;
 use super::world::{World, once};
-use crate::client::lease::{Lease, Terms};
+use crate::client::lease::{Lease, LeaseTerms};
 use crate::policy::commands::{Acquired, Renewal};
 use crate::values::bounds::Bounds;
 use crate::values::moment::Moment;
@@ -28,7 +28,7 @@ fn hold(fast_ppm: u64, margin: usize, renews: bool) -> (u64, u64) {
     let show = |world: &mut World, millis: u64| {
         world.time = NOW + millis * 1_000 + millis * fast_ppm / 1_000;
     };
-    let terms = Terms {
+    let terms = LeaseTerms {
         ttl: Ttl::new(TTL).unwrap(),
         renew: renews.then_some(TTL / 3),
         bounds: Bounds::default(),

@@ -13,8 +13,8 @@ use crate::backend::redis::calls;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::link::connection::Connection;
 use crate::backend::redis::names::Names;
-use crate::backend::redis::reply::{self, Item};
-use crate::backend::redis::scripts::{self, By};
+use crate::backend::redis::reply::{self, ItemReply};
+use crate::backend::redis::scripts::{self, CallBy};
 use crate::policy::commands::{Acquire, Claim, Keep};
 use crate::policy::quorum::commands::Ballot;
 
@@ -97,28 +97,28 @@ impl<'a> Command<'a> {
         &self.claim().value
     }
 
-    fn terms(self) -> Terms<'a> {
+    fn terms(self) -> ItemTerms<'a> {
         match self {
-            Command::Acquire(command) => Terms::Acquire {
+            Command::Acquire(command) => ItemTerms::Acquire {
                 lease: command.lease.as_millis(),
                 not_after: command.not_after,
                 repair: calls::repair(command),
                 queues: command.claim.queues,
             },
-            Command::Release { keep, .. } => Terms::Release { keep },
-            Command::Vote(ballot) => Terms::Vote {
+            Command::Release { keep, .. } => ItemTerms::Release { keep },
+            Command::Vote(ballot) => ItemTerms::Vote {
                 lease: ballot.lease.as_millis(),
                 not_after: ballot.not_after,
                 channel: ballot.channel(),
                 proposal: ballot.proposed(),
             },
-            Command::Adopt { .. } => Terms::Adopt,
-            Command::TakeBack { keep, .. } => Terms::TakeBack { keep },
+            Command::Adopt { .. } => ItemTerms::Adopt,
+            Command::TakeBack { keep, .. } => ItemTerms::TakeBack { keep },
         }
     }
 
     /// The item as a command of its own.
-    pub(super) fn alone(self, connection: &Connection, by: By) -> Cmd {
+    pub(super) fn alone(self, connection: &Connection, by: CallBy) -> Cmd {
         let call = match self {
             Command::Acquire(command) => calls::acquire(command),
             Command::Release { claim, keep } => {
@@ -130,17 +130,21 @@ impl<'a> Command<'a> {
     }
 
     /// The reply to a command of its own.
-    pub(super) fn read(self, reply: Value, connection: &Connection) -> Result<Item, CommandError> {
+    pub(super) fn read(
+        self,
+        reply: Value,
+        connection: &Connection,
+    ) -> Result<ItemReply, CommandError> {
         if !self.is_of_node() {
             if self.is_release() {
                 connection.deletes.answered(&reply);
             }
-            return Ok(Item::Other(reply));
+            return Ok(ItemReply::Other(reply));
         }
         let answer = reply::of_node(reply, 1)?.pop();
         let answer = answer.unwrap_or_else(|| Err(reply::unexpected("node", &Value::Nil)));
         answer
-            .map(|it| Item::OfNode(Box::new(it)))
+            .map(|it| ItemReply::OfNode(Box::new(it)))
             .map_err(|error| connection.noted(error))
     }
 }
@@ -175,7 +179,7 @@ const ROOM_FOR_TERMS: usize = 128;
 
 /// All items in one command, releases before acquires.
 pub(super) fn combined<'a>(
-    by: By,
+    by: CallBy,
     names: &Names,
     grant_key: &GrantKey,
     items: impl ExactSizeIterator<Item = Command<'a>> + Clone,
@@ -196,7 +200,8 @@ pub(super) fn combined<'a>(
     }
     command.arg(absent);
     let runs = calls::runs(items.clone().map(Command::terms));
-    let is_release = |(terms, _): &&(Terms<'_>, usize)| matches!(terms, Terms::Release { .. });
+    let is_release =
+        |(terms, _): &&(ItemTerms<'_>, usize)| matches!(terms, ItemTerms::Release { .. });
     let releases = runs.iter().filter(is_release).count();
     command.arg(releases).arg(runs.len() - releases);
     for (terms, items) in &runs {
@@ -233,7 +238,7 @@ pub(super) fn take_backs_first<T>(batch: Vec<T>, command: impl Fn(&T) -> Command
 
 /// All items of a node in one command, in this order.
 pub(super) fn of_node<'a>(
-    by: By,
+    by: CallBy,
     names: &Names,
     items: impl ExactSizeIterator<Item = Command<'a>> + Clone,
 ) -> Cmd {
@@ -242,7 +247,7 @@ pub(super) fn of_node<'a>(
     let words = 14 + 4 * items.len();
     let mut command = scripts::NODE.called(by, words, room + ROOM_FOR_TERMS);
     let runs = calls::runs(items.clone().map(Command::terms));
-    let keys = |(terms, number): &(Terms<'_>, usize)| number * if terms.draw() { 2 } else { 1 };
+    let keys = |(terms, number): &(ItemTerms<'_>, usize)| number * if terms.draw() { 2 } else { 1 };
     command.arg(1 + runs.iter().map(keys).sum::<usize>());
     let mut rest = items.clone();
     for (terms, number) in &runs {
@@ -272,7 +277,7 @@ pub(super) fn of_node<'a>(
 
 /// The parameters of an item, without its lock and its value.
 #[derive(Clone, Copy, PartialEq)]
-enum Terms<'a> {
+enum ItemTerms<'a> {
     Release {
         keep: Keep,
     },
@@ -294,25 +299,25 @@ enum Terms<'a> {
     },
 }
 
-impl Terms<'_> {
+impl ItemTerms<'_> {
     /// What a run of commands of a node begins with.
     fn letter(&self) -> &'static str {
         match self {
-            Terms::Vote { .. } => "v",
-            Terms::Adopt => "a",
+            ItemTerms::Vote { .. } => "v",
+            ItemTerms::Adopt => "a",
             _ => "b",
         }
     }
 
     /// Whether commands of a node with these parameters are about epoch counters, too.
     fn draw(&self) -> bool {
-        matches!(self, Terms::Vote { .. } | Terms::Adopt)
+        matches!(self, ItemTerms::Vote { .. } | ItemTerms::Adopt)
     }
 
     fn write(&self, command: &mut Cmd) {
         match self {
-            Terms::Release { keep } | Terms::TakeBack { keep } => command.arg(keep),
-            Terms::Vote {
+            ItemTerms::Release { keep } | ItemTerms::TakeBack { keep } => command.arg(keep),
+            ItemTerms::Vote {
                 lease,
                 not_after,
                 channel,
@@ -321,8 +326,8 @@ impl Terms<'_> {
                 command.arg(lease).arg(not_after);
                 command.arg(*channel).arg(proposal)
             }
-            Terms::Adopt => command,
-            Terms::Acquire {
+            ItemTerms::Adopt => command,
+            ItemTerms::Acquire {
                 lease,
                 not_after,
                 repair,

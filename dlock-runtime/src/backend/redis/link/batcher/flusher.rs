@@ -18,10 +18,10 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 use super::kept::Query;
-use super::{Batcher, Item, Outcome, Waiters, command, not_sent};
+use super::{BatchItem, Batcher, ItemOutcome, Waiters, command, not_sent};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply::{self, Replies};
-use crate::backend::redis::scripts::{self, By};
+use crate::backend::redis::scripts::{self, CallBy};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
@@ -41,7 +41,7 @@ async fn others_first() {
 
 pub(super) struct Flusher {
     batcher: Arc<Batcher>,
-    batch: Vec<Item>,
+    batch: Vec<BatchItem>,
     /// No caller of the batch had gone while [`Outcomes`](super::outcomes::Outcomes) counted so many
     /// departures.
     departures: u64,
@@ -49,7 +49,7 @@ pub(super) struct Flusher {
     taken: usize,
     /// The batch was taken.
     has_taken: bool,
-    /// [`State`](super::state::State) counts on it: no other flusher is started before its batch
+    /// [`BatcherState`](super::state::BatcherState) counts on it: no other flusher is started before its batch
     /// is on the wire. If it is dropped before that, it fails every waiting item.
     is_pending: bool,
 }
@@ -57,10 +57,10 @@ pub(super) struct Flusher {
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// When a command was put into the connection's pipe, and its answer if that was ready at once.
-type Sent<T> = (Moment, Poll<T>);
+type SentCommand<T> = (Moment, Poll<T>);
 
 impl Flusher {
-    /// Creates the flusher that [`State`](super::state::State) has promised.
+    /// Creates the flusher that [`BatcherState`](super::state::BatcherState) has promised.
     pub(super) fn new(batcher: &Arc<Batcher>) -> Self {
         Self {
             batcher: batcher.clone(),
@@ -80,7 +80,7 @@ impl Flusher {
     }
 
     /// Creates one for a batch that was taken.
-    fn of_taken(batcher: &Arc<Batcher>, batch: Vec<Item>) -> Self {
+    fn of_taken(batcher: &Arc<Batcher>, batch: Vec<BatchItem>) -> Self {
         let mut it = Self::besides(batcher);
         (it.batch, it.has_taken) = (batch, true);
         it
@@ -96,7 +96,7 @@ impl Flusher {
     }
 
     async fn send(&mut self) {
-        for by in By::each(self.batcher.connection.reading.now()) {
+        for by in CallBy::each(self.batcher.connection.reading.now()) {
             let sent = if self.has_taken {
                 self.send_by(by).await
             } else {
@@ -112,18 +112,18 @@ impl Flusher {
                     if self.batcher.is_of_node {
                         return self.send_each().await;
                     }
-                    return self.end_each(|| Outcome::Alone);
+                    return self.end_each(|| ItemOutcome::Alone);
                 }
-                Err(error) => return self.end_each(|| Outcome::Ended(Err(error.clone()))),
+                Err(error) => return self.end_each(|| ItemOutcome::Ended(Err(error.clone()))),
             }
         }
         let why = reply::unexpected("combined", &Value::Nil);
-        self.end_each(|| Outcome::Ended(Err(why.clone())));
+        self.end_each(|| ItemOutcome::Ended(Err(why.clone())));
     }
 
     /// The script's reply, and when it was sent. `None`: the server does not know the script, so
     /// nothing was executed, or no item is left in the batch.
-    async fn send_by(&mut self, by: By) -> Result<Option<(Value, Moment)>, CommandError> {
+    async fn send_by(&mut self, by: CallBy) -> Result<Option<(Value, Moment)>, CommandError> {
         let mut connection = self.batcher.connection.multiplexed.clone();
         loop {
             self.drop_unwanted();
@@ -157,14 +157,14 @@ impl Flusher {
         &mut self,
         query: &mut Option<Query>,
         cx: &mut Context<'_>,
-    ) -> Option<Result<Sent<Result<Value, RedisError>>, CommandError>> {
+    ) -> Option<Result<SentCommand<Result<Value, RedisError>>, CommandError>> {
         let (batcher, now) = (self.batcher.clone(), Instant::now());
         let mut waiters = batcher.waiters();
         let mut batch = waiters.queue.next_batch();
         (self.has_taken, self.taken) = (true, batch.len());
         // Whoever goes while its item waits takes it along, except at a node.
         self.departures = waiters.outcomes.departures();
-        let is_late = |it: &mut Item| it.until <= now && it.is_awaited(&waiters);
+        let is_late = |it: &mut BatchItem| it.until <= now && it.is_awaited(&waiters);
         let late: Vec<_> = batch.extract_if(.., is_late).collect();
         self.batch = if batcher.is_of_node {
             command::take_backs_first(batch, |it| it.command.command())
@@ -173,7 +173,7 @@ impl Flusher {
         };
         let put = (!self.batch.is_empty()).then(|| {
             let sent = batcher.connection.begin()?;
-            let command = self.command(By::Hash(batcher.connection.reading.now()));
+            let command = self.command(CallBy::Hash(batcher.connection.reading.now()));
             let mut connection = batcher.connection.multiplexed.clone();
             // Unconstrained, as in `send_by`.
             let asked = async move { command.query_async::<Value>(&mut connection).await };
@@ -183,7 +183,7 @@ impl Flusher {
         let more = std::mem::take(&mut self.is_pending) && waiters.queue.flushed();
         drop(waiters);
         let late = late.into_iter();
-        batcher.end(late.map(|it| (it.slot, Outcome::Ended(Err(not_sent(it.within))))));
+        batcher.end(late.map(|it| (it.slot, ItemOutcome::Ended(Err(not_sent(it.within))))));
         if more {
             batcher.flush();
         }
@@ -219,21 +219,21 @@ impl Flusher {
     /// told that nothing was sent.
     fn drop_unwanted(&mut self) {
         let now = Instant::now();
-        let late = |it: &Item, waiters: &Waiters| it.until <= now && it.is_awaited(waiters);
+        let late = |it: &BatchItem, waiters: &Waiters| it.until <= now && it.is_awaited(waiters);
         self.end_where(late, not_sent);
         let mut waiters = self.batcher.waiters();
         let is_over = self.over(&waiters);
         let over: Vec<_> = self.batch.extract_if(.., |it| is_over(it)).collect();
         drop(is_over);
         for slot in over.into_iter().filter_map(|it| it.slot) {
-            waiters.outcomes.end(slot, Outcome::Alone); // its caller has gone
+            waiters.outcomes.end(slot, ItemOutcome::Alone); // its caller has gone
         }
         self.departures = waiters.outcomes.departures();
     }
 
     /// Whether an item of the batch is over. Looks at its caller's slot, which is seldom in a cache,
     /// only if any caller has gone.
-    fn over<'a>(&self, waiters: &'a Waiters) -> impl Fn(&Item) -> bool + use<'a> {
+    fn over<'a>(&self, waiters: &'a Waiters) -> impl Fn(&BatchItem) -> bool + use<'a> {
         let all_stay = self.departures == waiters.outcomes.departures();
         move |it| it.slot.is_none() || (!all_stay && it.is_over(waiters))
     }
@@ -242,7 +242,7 @@ impl Flusher {
     /// after the last one, waiting ends.
     async fn answer(
         &mut self,
-        (sent, first): Sent<Result<Value, RedisError>>,
+        (sent, first): SentCommand<Result<Value, RedisError>>,
         mut query: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
     ) -> Result<Option<(Value, Moment)>, CommandError> {
         let batcher = self.batcher.clone();
@@ -296,9 +296,9 @@ impl Flusher {
     }
 
     /// A batch of one item is sent as the item's own command.
-    fn command(&self, by: By) -> Cmd {
+    fn command(&self, by: CallBy) -> Cmd {
         let connection = &self.batcher.connection;
-        if let [Item { command, .. }] = &self.batch[..] {
+        if let [BatchItem { command, .. }] = &self.batch[..] {
             return command.command().alone(connection, by);
         }
         let commands = self.batch.iter().map(|it| it.command.command());
@@ -310,17 +310,17 @@ impl Flusher {
 
     fn hand_out(&mut self, reply: Value, sent: Moment) {
         let connection = &self.batcher.connection;
-        if let [Item { command, .. }] = &self.batch[..] {
+        if let [BatchItem { command, .. }] = &self.batch[..] {
             let answer = command.command().read(reply, connection);
-            let answered = Outcome::Ended(answer.map(|reply| (reply, sent)));
+            let answered = ItemOutcome::Ended(answer.map(|reply| (reply, sent)));
             return self.end([answered]);
         }
         let replies = if self.batcher.is_of_node {
             let replies = reply::of_node(reply, self.batch.len());
-            let item = |it: Result<_, _>| it.map(|it| reply::Item::OfNode(Box::new(it)));
+            let item = |it: Result<_, _>| it.map(|it| reply::ItemReply::OfNode(Box::new(it)));
             replies.map(|all| Replies::each(all.into_iter().map(item)))
         } else {
-            let is_release = |it: &&Item| it.command.command().is_release();
+            let is_release = |it: &&BatchItem| it.command.command().is_release();
             let releases = self.batch.iter().filter(is_release).count();
             reply::combined(reply, releases, self.batch.len())
         };
@@ -333,19 +333,19 @@ impl Flusher {
                 for error in replies.errors() {
                     *error = connection.noted(error.clone());
                 }
-                let outcome = |reply: Result<_, _>| Outcome::Ended(reply.map(|it| (it, sent)));
+                let outcome = |reply: Result<_, _>| ItemOutcome::Ended(reply.map(|it| (it, sent)));
                 self.end(replies.map(outcome));
             }
-            Err(error) => self.end_each(|| Outcome::Ended(Err(error.clone()))),
+            Err(error) => self.end_each(|| ItemOutcome::Ended(Err(error.clone()))),
         }
     }
 
-    fn end_each(&mut self, mut outcome: impl FnMut() -> Outcome) {
+    fn end_each(&mut self, mut outcome: impl FnMut() -> ItemOutcome) {
         self.end(std::iter::from_fn(|| Some(outcome())));
     }
 
     /// Ends all items with these outcomes, in order.
-    fn end(&mut self, outcomes: impl IntoIterator<Item = Outcome>) {
+    fn end(&mut self, outcomes: impl IntoIterator<Item = ItemOutcome>) {
         let slots = self.batch.iter_mut().map(|it| it.slot.take());
         self.batcher.end(slots.zip(outcomes));
         self.batch.clear();
@@ -354,7 +354,7 @@ impl Flusher {
     /// Ends some items with an error, made from the time that they had. They stay in the batch.
     fn end_where(
         &mut self,
-        ends: impl Fn(&Item, &Waiters) -> bool,
+        ends: impl Fn(&BatchItem, &Waiters) -> bool,
         error: impl Fn(Duration) -> CommandError,
     ) {
         let waiters = self.batcher.waiters();
@@ -363,14 +363,14 @@ impl Flusher {
         drop(waiters);
         let ending = ending.into_iter();
         self.batcher
-            .end(ending.map(|(slot, within)| (slot, Outcome::Ended(Err(error(within))))));
+            .end(ending.map(|(slot, within)| (slot, ItemOutcome::Ended(Err(error(within))))));
     }
 }
 
 impl Drop for Flusher {
     fn drop(&mut self) {
         let ended = || Reason::new("the runtime of the connection has ended");
-        self.end_each(|| Outcome::Ended(Err(CommandError::Unclear(ended()))));
+        self.end_each(|| ItemOutcome::Ended(Err(CommandError::Unclear(ended()))));
         let mut waiters = self.batcher.waiters();
         waiters.queue.ended(self.taken);
         if !self.is_pending {
@@ -378,11 +378,11 @@ impl Drop for Flusher {
         }
         self.batch = waiters.queue.give_up();
         drop(waiters);
-        self.end_each(|| Outcome::Ended(Err(CommandError::Unsent(ended()))));
+        self.end_each(|| ItemOutcome::Ended(Err(CommandError::Unsent(ended()))));
     }
 }
 
-impl Item {
+impl BatchItem {
     /// Whether it is not to be sent: its caller has its outcome or, unless it is a node's, has gone.
     fn is_over(&self, waiters: &Waiters) -> bool {
         match self.slot {
@@ -399,7 +399,7 @@ impl Item {
 
 /// The result of putting a batch on the wire.
 enum Put<T> {
-    Done(Result<Sent<T>, CommandError>),
+    Done(Result<SentCommand<T>, CommandError>),
     /// No item is left in the batch.
     Nothing,
     /// A caller has gone meanwhile: build the command again.
@@ -416,7 +416,7 @@ fn known(answer: Result<Value, RedisError>) -> Result<Option<Value>, RedisError>
 #[cfg(test)]
 impl Flusher {
     /// Sends one batch at once.
-    pub(super) async fn of(batcher: &Arc<Batcher>, batch: Vec<Item>) {
+    pub(super) async fn of(batcher: &Arc<Batcher>, batch: Vec<BatchItem>) {
         Self::of_taken(batcher, batch).send_batch().await;
     }
 }

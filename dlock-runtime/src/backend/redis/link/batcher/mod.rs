@@ -59,9 +59,9 @@ pub(in crate::backend::redis) use self::command::{Command, OwnedCommand};
 use self::flusher::Flusher;
 use self::kept::Kept;
 use self::outcomes::{Outcomes, SlotId};
-use self::state::{State, Takes};
+use self::state::{BatcherState, Takes};
 pub(super) use self::waiting::Resumed;
-use self::waiting::Waiting;
+use self::waiting::WaitingItem;
 use super::connection::Connection;
 use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
@@ -92,12 +92,12 @@ pub(in crate::backend::redis) struct Batcher {
 
 #[derive(Debug)]
 struct Waiters {
-    queue: State<Item>,
-    outcomes: Outcomes<Outcome>,
+    queue: BatcherState<BatchItem>,
+    outcomes: Outcomes<ItemOutcome>,
 }
 
 /// The command of one waiting caller.
-struct Item {
+struct BatchItem {
     command: OwnedCommand,
     within: Duration,
     /// The end of `within`.
@@ -106,28 +106,28 @@ struct Item {
     slot: Option<SlotId>,
 }
 
-impl fmt::Debug for Item {
+impl fmt::Debug for BatchItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.command.fmt(f)
     }
 }
 
 /// The answer to an item, and when it was sent.
-pub(in crate::backend::redis) type Answered = Result<(reply::Item, Moment), CommandError>;
+pub(in crate::backend::redis) type ItemAnswer = Result<(reply::ItemReply, Moment), CommandError>;
 
 /// What became of an item.
 #[derive(Debug)]
-pub(super) enum Outcome {
-    Ended(Answered),
+pub(super) enum ItemOutcome {
+    Ended(ItemAnswer),
     /// Nothing was executed, perhaps because of another item: the caller sends its command itself.
     Alone,
 }
 
 /// How far a command has got.
-pub(super) enum Begun<'a> {
+pub(super) enum BegunCommand<'a> {
     /// Its caller sends it by itself, at once.
     Alone(Option<InFlight<'a>>),
-    Waits(Waiting<'a>),
+    Waits(WaitingItem<'a>),
 }
 
 impl Batcher {
@@ -138,7 +138,7 @@ impl Batcher {
             is_off: most == 0,
             is_of_node: false,
             waiters: Mutex::new(Waiters {
-                queue: State::new(most, Takes::Half),
+                queue: BatcherState::new(most, Takes::Half),
                 outcomes: Outcomes::new(),
             }),
         })
@@ -151,7 +151,7 @@ impl Batcher {
             is_off: false,
             is_of_node: true,
             waiters: Mutex::new(Waiters {
-                queue: State::new(MOST, Takes::All),
+                queue: BatcherState::new(MOST, Takes::All),
                 outcomes: Outcomes::new(),
             }),
         })
@@ -167,7 +167,7 @@ impl Batcher {
         command: Command<'a>,
         within: Duration,
         until: Instant,
-    ) -> impl Future<Output = Answered> + Send + use<'a> {
+    ) -> impl Future<Output = ItemAnswer> + Send + use<'a> {
         async move {
             let begun = self.begun(command, within, until).await;
             self.finish(command, begun, within, until).await
@@ -180,7 +180,7 @@ impl Batcher {
         command: Command<'a>,
         within: Duration,
         until: Instant,
-    ) -> impl Future<Output = Begun<'a>> + Send + use<'a> {
+    ) -> impl Future<Output = BegunCommand<'a>> + Send + use<'a> {
         poll_fn(move |cx| Poll::Ready(self.begin(command, within, until, cx.waker())))
     }
 
@@ -191,17 +191,17 @@ impl Batcher {
         within: Duration,
         until: Instant,
         waker: &Waker,
-    ) -> Begun<'_> {
+    ) -> BegunCommand<'_> {
         if self.is_off {
-            return Begun::Alone(None);
+            return BegunCommand::Alone(None);
         }
         let mut waiters = self.waiters();
         if waiters.queue.goes_alone() {
             drop(waiters);
-            return Begun::Alone(Some(InFlight(self)));
+            return BegunCommand::Alone(Some(InFlight(self)));
         }
         let slot = waiters.outcomes.open(waker);
-        let item = Item {
+        let item = BatchItem {
             command: command.to_owned(),
             within,
             until,
@@ -210,13 +210,13 @@ impl Batcher {
         let (id, needs_flusher) = waiters.queue.wait(command.is_release(), item);
         let is_full = waiters.queue.has_full_batch();
         drop(waiters);
-        let waiting = Waiting::new(self, id, slot);
+        let waiting = WaitingItem::new(self, id, slot);
         if needs_flusher {
             self.flush();
         } else if is_full && self.keeps_deadlines() {
             self.flush_full_batch();
         }
-        Begun::Waits(waiting)
+        BegunCommand::Waits(waiting)
     }
 
     /// The answer to a command that has begun.
@@ -227,16 +227,16 @@ impl Batcher {
     pub(super) fn finish<'a>(
         &'a self,
         command: Command<'a>,
-        begun: Begun<'a>,
+        begun: BegunCommand<'a>,
         within: Duration,
         until: Instant,
-    ) -> impl Future<Output = Answered> + Send + use<'a> {
+    ) -> impl Future<Output = ItemAnswer> + Send + use<'a> {
         async move {
             let mut waiting = match begun {
-                Begun::Alone(_in_flight) => return self.alone(command, within).await,
-                Begun::Waits(waiting) => waiting,
+                BegunCommand::Alone(_in_flight) => return self.alone(command, within).await,
+                BegunCommand::Waits(waiting) => waiting,
             };
-            if let Outcome::Ended(answered) = waiting.outcome(within, until).await? {
+            if let ItemOutcome::Ended(answered) = waiting.outcome(within, until).await? {
                 return answered;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -249,7 +249,7 @@ impl Batcher {
         &'a self,
         command: Command<'a>,
         within: Duration,
-    ) -> Answer<'a, (reply::Item, Moment)> {
+    ) -> Answer<'a, (reply::ItemReply, Moment)> {
         Box::pin(async move {
             let connection = &self.connection;
             let (reply, sent) = if self.is_of_node {
@@ -305,7 +305,7 @@ impl Batcher {
     }
 
     /// Ends items, and wakes their callers after unlocking.
-    fn end(&self, items: impl IntoIterator<Item = (Option<SlotId>, Outcome)>) {
+    fn end(&self, items: impl IntoIterator<Item = (Option<SlotId>, ItemOutcome)>) {
         let mut waiters = self.waiters();
         let items = items.into_iter();
         let mut callers = Vec::with_capacity(items.size_hint().1.unwrap_or_default());

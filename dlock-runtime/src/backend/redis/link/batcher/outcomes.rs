@@ -14,7 +14,7 @@ pub(super) struct SlotId(pub(super) usize);
 
 #[derive(Debug)]
 #[must_use = "its waker has to be dropped after unlocking"]
-pub(super) enum Slot<T> {
+pub(super) enum OutcomeSlot<T> {
     Free,
     /// Its caller waits, with this waker.
     Waits(CallersWaker),
@@ -26,7 +26,7 @@ pub(super) enum Slot<T> {
 
 #[derive(Debug)]
 pub(super) struct Outcomes<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<OutcomeSlot<T>>,
     free: Vec<SlotId>,
     /// How many callers have gone and left their items behind.
     departures: u64,
@@ -48,9 +48,9 @@ impl<T> Outcomes<T> {
 
     /// A slot for a caller and its item; the caller is woken when there is an outcome.
     pub(super) fn open(&mut self, waker: &Waker) -> SlotId {
-        let waits = Slot::Waits(CallersWaker::of(waker));
+        let waits = OutcomeSlot::Waits(CallersWaker::of(waker));
         let id = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::Free);
+            self.slots.push(OutcomeSlot::Free);
             SlotId(self.slots.len() - 1)
         });
         let _free = self.set(id, waits);
@@ -59,36 +59,36 @@ impl<T> Outcomes<T> {
 
     /// The caller reads the outcome, and then has the slot no more; otherwise it is woken when there
     /// is one. Another waker that it had before is handed out; `Free`: nothing is.
-    pub(super) fn poll(&mut self, id: SlotId, waker: &Waker) -> Slot<T> {
+    pub(super) fn poll(&mut self, id: SlotId, waker: &Waker) -> OutcomeSlot<T> {
         match self.slots.get_mut(id.0) {
-            Some(Slot::Waits(known)) if !known.will_wake(waker) => {
-                Slot::Waits(std::mem::replace(known, CallersWaker::of(waker)))
+            Some(OutcomeSlot::Waits(known)) if !known.will_wake(waker) => {
+                OutcomeSlot::Waits(std::mem::replace(known, CallersWaker::of(waker)))
             }
-            Some(Slot::Ended(_)) => self.free(id),
-            _ => Slot::Free,
+            Some(OutcomeSlot::Ended(_)) => self.free(id),
+            _ => OutcomeSlot::Free,
         }
     }
 
     /// The caller goes, with the outcome if there is one, or with its waker. `withdrawn`: the item
     /// goes, too.
-    pub(super) fn leave(&mut self, id: SlotId, withdrawn: bool) -> Slot<T> {
-        if let Some(Slot::Waits(_)) = self.slots.get(id.0)
+    pub(super) fn leave(&mut self, id: SlotId, withdrawn: bool) -> OutcomeSlot<T> {
+        if let Some(OutcomeSlot::Waits(_)) = self.slots.get(id.0)
             && !withdrawn
         {
             self.departures += 1;
-            return self.set(id, Slot::Left);
+            return self.set(id, OutcomeSlot::Left);
         }
         self.free(id)
     }
 
     /// Whether the item's caller still waits.
     pub(super) fn is_awaited(&self, id: SlotId) -> bool {
-        matches!(self.slots.get(id.0), Some(Slot::Waits(_)))
+        matches!(self.slots.get(id.0), Some(OutcomeSlot::Waits(_)))
     }
 
     /// The item ends; returns the waker of its caller, to be woken after unlocking.
     pub(super) fn end(&mut self, id: SlotId, outcome: T) -> Option<CallersWaker> {
-        if let Slot::Waits(waker) = self.set(id, Slot::Ended(outcome)) {
+        if let OutcomeSlot::Waits(waker) = self.set(id, OutcomeSlot::Ended(outcome)) {
             return Some(waker);
         }
         let _unread = self.free(id); // nobody is left who has a waker
@@ -96,15 +96,15 @@ impl<T> Outcomes<T> {
     }
 
     /// The former content.
-    fn free(&mut self, id: SlotId) -> Slot<T> {
+    fn free(&mut self, id: SlotId) -> OutcomeSlot<T> {
         self.free.push(id);
-        self.set(id, Slot::Free)
+        self.set(id, OutcomeSlot::Free)
     }
 
     /// The former content.
-    fn set(&mut self, id: SlotId, slot: Slot<T>) -> Slot<T> {
+    fn set(&mut self, id: SlotId, slot: OutcomeSlot<T>) -> OutcomeSlot<T> {
         let kept = self.slots.get_mut(id.0);
-        kept.map_or(Slot::Free, |kept| std::mem::replace(kept, slot))
+        kept.map_or(OutcomeSlot::Free, |kept| std::mem::replace(kept, slot))
     }
 
     #[cfg(test)]
@@ -113,11 +113,11 @@ impl<T> Outcomes<T> {
     }
 }
 
-impl<T> Slot<T> {
+impl<T> OutcomeSlot<T> {
     pub(super) fn outcome(self) -> Option<T> {
         match self {
-            Slot::Ended(outcome) => Some(outcome),
-            Slot::Free | Slot::Waits(_) | Slot::Left => None,
+            OutcomeSlot::Ended(outcome) => Some(outcome),
+            OutcomeSlot::Free | OutcomeSlot::Waits(_) | OutcomeSlot::Left => None,
         }
     }
 }

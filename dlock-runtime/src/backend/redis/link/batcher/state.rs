@@ -28,7 +28,7 @@ pub(super) enum Takes {
 pub(super) struct ItemId(pub(super) u64);
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct QueuedItem<T> {
     id: ItemId,
     /// How many batches had been taken when it was queued.
     batches: u64,
@@ -37,7 +37,7 @@ struct Waiting<T> {
 }
 
 #[derive(Debug)]
-pub(super) struct State<T> {
+pub(super) struct BatcherState<T> {
     most: usize,
     takes: Takes,
     /// How many items the latest batch had when it was taken; empty ones don't count.
@@ -50,12 +50,12 @@ pub(super) struct State<T> {
     /// How many batches were taken.
     batches: u64,
     /// In order of arrival.
-    waiting: VecDeque<Waiting<T>>,
+    waiting: VecDeque<QueuedItem<T>>,
     /// Room for the acquires of a batch while it is put together; empty.
     acquires: Vec<T>,
 }
 
-impl<T> State<T> {
+impl<T> BatcherState<T> {
     /// `most`: the maximum number of items in one batch.
     pub(super) fn new(most: usize, takes: Takes) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl<T> State<T> {
     pub(super) fn wait(&mut self, is_release: bool, item: T) -> (ItemId, bool) {
         let id = ItemId(self.tickets);
         self.tickets += 1;
-        self.waiting.push_back(Waiting {
+        self.waiting.push_back(QueuedItem {
             id,
             batches: self.batches,
             is_release,

@@ -12,10 +12,10 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use tokio::time::Instant;
 
 use super::flusher::Flusher;
-use super::outcomes::{Outcomes, Slot};
-use super::state::{ItemId, MANY, State, Takes};
-use super::{Batcher, Begun, Command, Item, Outcome, OwnedCommand, Resumed};
-use crate::backend::batched::{BatchedAnswer, Batching, Step, Ticket};
+use super::outcomes::{OutcomeSlot, Outcomes};
+use super::state::{BatcherState, ItemId, MANY, Takes};
+use super::{BatchItem, Batcher, BegunCommand, Command, ItemOutcome, OwnedCommand, Resumed};
+use crate::backend::batched::{BatchedAnswer, Batching, CommandStep, Ticket};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 use crate::values::moment::Moment;
@@ -70,7 +70,7 @@ enum Flushing {
 
 /// The model that the state is compared with.
 struct World {
-    state: State<Who>,
+    state: BatcherState<Who>,
     takes: Takes,
     /// The size of the latest batch.
     latest: usize,
@@ -88,7 +88,7 @@ struct World {
 impl World {
     fn new(takes: Takes) -> Self {
         Self {
-            state: State::new(MOST, takes),
+            state: BatcherState::new(MOST, takes),
             takes,
             latest: 0,
             asked: 0,
@@ -250,7 +250,7 @@ proptest! {
 #[test]
 fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
     let batches = |number: usize, takes: Takes| {
-        let mut state = State::new(64, takes);
+        let mut state = BatcherState::new(64, takes);
         for item in 0..number {
             state.wait(item % 2 == 0, item);
         }
@@ -321,9 +321,9 @@ fn a_waker_that_is_replaced_or_left_behind_is_handed_out() {
     let slots = [(); 3].map(|()| outcomes.open(&first));
     for slot in slots {
         let replaced = outcomes.poll(slot, &second);
-        assert!(matches!(&replaced, Slot::Waits(it) if it.will_wake(&first)));
+        assert!(matches!(&replaced, OutcomeSlot::Waits(it) if it.will_wake(&first)));
         assert!(
-            matches!(outcomes.poll(slot, &second), Slot::Free),
+            matches!(outcomes.poll(slot, &second), OutcomeSlot::Free),
             "the same"
         );
     }
@@ -332,7 +332,7 @@ fn a_waker_that_is_replaced_or_left_behind_is_handed_out() {
         outcomes.leave(stays, false),
         outcomes.leave(withdrawn, true),
     ] {
-        assert!(matches!(&former, Slot::Waits(it) if it.will_wake(&second)));
+        assert!(matches!(&former, OutcomeSlot::Waits(it) if it.will_wake(&second)));
     }
     assert!(
         outcomes
@@ -355,7 +355,7 @@ impl Batcher {
         self: &Arc<Self>,
         command: OwnedCommand,
         within: Duration,
-    ) -> Result<reply::Item, CommandError> {
+    ) -> Result<reply::ItemReply, CommandError> {
         let answered = if self.is_of_node {
             self.run(command.command(), within, Instant::now() + within)
                 .await
@@ -375,11 +375,11 @@ impl Batcher {
         self: &Arc<Self>,
         commands: Vec<OwnedCommand>,
         within: Duration,
-    ) -> Vec<Option<Result<reply::Item, CommandError>>> {
+    ) -> Vec<Option<Result<reply::ItemReply, CommandError>>> {
         let until = Instant::now() + within;
         let item = |command| {
             let slot = self.waiters().outcomes.open(Waker::noop());
-            let item = Item {
+            let item = BatchItem {
                 command,
                 within,
                 until,
@@ -393,8 +393,8 @@ impl Batcher {
         let outcome = |slot| {
             let former = waiters.outcomes.poll(slot, Waker::noop());
             match former.outcome().expect("everybody is answered") {
-                Outcome::Ended(answered) => Some(answered.map(|(reply, _)| reply)),
-                Outcome::Alone => None,
+                ItemOutcome::Ended(answered) => Some(answered.map(|(reply, _)| reply)),
+                ItemOutcome::Alone => None,
             }
         };
         let outcomes = slots.into_iter().map(outcome).collect();
@@ -404,17 +404,19 @@ impl Batcher {
 }
 
 /// As a link does it, but nothing is repeated.
-impl<'a> Batching<'a, Command<'a>, (reply::Item, Moment)> for Arc<Batcher> {
+impl<'a> Batching<'a, Command<'a>, (reply::ItemReply, Moment)> for Arc<Batcher> {
     fn join(
         &'a self,
         command: Command<'a>,
         within: Duration,
         waker: &Waker,
-    ) -> Step<'a, (reply::Item, Moment)> {
+    ) -> CommandStep<'a, (reply::ItemReply, Moment)> {
         let until = Instant::now() + within;
         match self.begin(command, within, until, waker) {
-            Begun::Waits(waiting) if self.keeps_deadlines() => Step::Waits(waiting.ticket(until)),
-            begun => Step::GoesOn(Box::pin(self.finish(command, begun, within, until))),
+            BegunCommand::Waits(waiting) if self.keeps_deadlines() => {
+                CommandStep::Waits(waiting.ticket(until))
+            }
+            begun => CommandStep::GoesOn(Box::pin(self.finish(command, begun, within, until))),
         }
     }
 
@@ -423,14 +425,14 @@ impl<'a> Batching<'a, Command<'a>, (reply::Item, Moment)> for Arc<Batcher> {
         command: Command<'a>,
         ticket: Ticket,
         waker: &Waker,
-    ) -> Step<'a, (reply::Item, Moment)> {
+    ) -> CommandStep<'a, (reply::ItemReply, Moment)> {
         let until = ticket.until;
         match Batcher::resume(self, ticket, waker) {
-            Resumed::Waits(ticket) => Step::Waits(ticket),
-            Resumed::Ended(answered) => Step::Ended(answered),
+            Resumed::Waits(ticket) => CommandStep::Waits(ticket),
+            Resumed::Ended(answered) => CommandStep::Ended(answered),
             Resumed::GoesOn(begun) => {
                 let left = until.saturating_duration_since(Instant::now());
-                Step::GoesOn(Box::pin(self.finish(command, begun, left, until)))
+                CommandStep::GoesOn(Box::pin(self.finish(command, begun, left, until)))
             }
         }
     }

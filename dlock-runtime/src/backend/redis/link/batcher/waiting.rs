@@ -13,12 +13,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::outcomes::SlotId;
 use super::state::ItemId;
-use super::{Answered, Batcher, Begun, Outcome, STUCK_AFTER, not_sent};
+use super::{Batcher, BegunCommand, ItemAnswer, ItemOutcome, STUCK_AFTER, not_sent};
 use crate::backend::batched::Ticket;
 use crate::backend::command_error::CommandError;
 
 /// A caller whose item waits, or is in a batch.
-pub(in crate::backend::redis::link) struct Waiting<'a> {
+pub(in crate::backend::redis::link) struct WaitingItem<'a> {
     batcher: &'a Arc<Batcher>,
     id: ItemId,
     slot: SlotId,
@@ -28,7 +28,7 @@ pub(in crate::backend::redis::link) struct Waiting<'a> {
     is_over: bool,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingItem<'a> {
     /// It is polled at once, with the waker that the slot has.
     pub(super) fn new(batcher: &'a Arc<Batcher>, id: ItemId, slot: SlotId) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl<'a> Waiting<'a> {
         &mut self,
         within: Duration,
         until: Instant,
-    ) -> impl Future<Output = Result<Outcome, CommandError>> + Send {
+    ) -> impl Future<Output = Result<ItemOutcome, CommandError>> + Send {
         async move {
             if self.batcher.keeps_deadlines()
                 && let Some(outcome) = self.while_here().await
@@ -75,7 +75,7 @@ impl<'a> Waiting<'a> {
                             self.batcher.flush();
                         }
                     }
-                    Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
+                    Err(_) if self.is_stuck() => return Ok(ItemOutcome::Alone),
                     Err(_) => {}
                 }
             }
@@ -87,7 +87,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// `None`: the caller was moved to another runtime, and has to keep its deadline itself.
-    async fn while_here(&mut self) -> Option<Outcome> {
+    async fn while_here(&mut self) -> Option<ItemOutcome> {
         poll_fn(|cx| match Pin::new(&mut *self).poll(cx) {
             Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
             Poll::Pending if self.batcher.keeps_deadlines() => Poll::Pending,
@@ -108,7 +108,7 @@ impl<'a> Waiting<'a> {
         withdrawn.is_some()
     }
 
-    fn too_late(&mut self, within: Duration) -> Result<Outcome, CommandError> {
+    fn too_late(&mut self, within: Duration) -> Result<ItemOutcome, CommandError> {
         self.is_over = true;
         match self.batcher.leave(self.id, self.slot) {
             (_, Some(outcome)) => Ok(outcome), // at the last moment
@@ -118,10 +118,10 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Future for Waiting<'_> {
-    type Output = Outcome;
+impl Future for WaitingItem<'_> {
+    type Output = ItemOutcome;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ItemOutcome> {
         let is_new = std::mem::take(&mut self.is_new);
         if is_new || self.is_over {
             return Poll::Pending; // nothing new, or polled after its end
@@ -133,7 +133,7 @@ impl Future for Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingItem<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             self.batcher.gone(self.id, self.slot);
@@ -144,9 +144,9 @@ impl Drop for Waiting<'_> {
 /// How a caller goes on that has waited by a ticket.
 pub(in crate::backend::redis::link) enum Resumed<'a> {
     Waits(Ticket),
-    Ended(Answered),
+    Ended(ItemAnswer),
     /// In a future of its own, in what is left of its time.
-    GoesOn(Begun<'a>),
+    GoesOn(BegunCommand<'a>),
 }
 
 /// For callers that wait by a ticket alone.
@@ -160,14 +160,14 @@ impl Batcher {
         let slot = SlotId(ticket.slot);
         let former = self.waiters().outcomes.poll(slot, waker);
         match former.outcome() {
-            Some(Outcome::Ended(answered)) => Resumed::Ended(answered),
-            Some(Outcome::Alone) => Resumed::GoesOn(Begun::Alone(None)),
+            Some(ItemOutcome::Ended(answered)) => Resumed::Ended(answered),
+            Some(ItemOutcome::Alone) => Resumed::GoesOn(BegunCommand::Alone(None)),
             None if self.keeps_deadlines() => Resumed::Waits(ticket),
             None => {
                 // It was moved to another runtime.
-                let mut waiting = Waiting::new(self, ItemId(ticket.item), slot);
+                let mut waiting = WaitingItem::new(self, ItemId(ticket.item), slot);
                 waiting.is_new = false;
-                Resumed::GoesOn(Begun::Waits(waiting))
+                Resumed::GoesOn(BegunCommand::Waits(waiting))
             }
         }
     }
@@ -189,7 +189,7 @@ impl Batcher {
 
     /// Withdraws an item if it still waits; returns whether it was certainly not sent, or else its
     /// outcome if there is one.
-    fn leave(&self, id: ItemId, slot: SlotId) -> (bool, Option<Outcome>) {
+    fn leave(&self, id: ItemId, slot: SlotId) -> (bool, Option<ItemOutcome>) {
         let mut waiters = self.waiters();
         let withdrawn = waiters.queue.withdraw(id);
         let former = waiters.outcomes.leave(slot, withdrawn.is_some());

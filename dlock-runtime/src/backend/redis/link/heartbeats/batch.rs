@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use redis::Cmd;
 
-use super::{Heartbeats, Item};
+use super::{HeartbeatItem, Heartbeats};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::reply;
-use crate::backend::redis::scripts::{self, By};
+use crate::backend::redis::scripts::{self, CallBy};
 use crate::policy::commands::Polled;
 use crate::values::error::Refusal;
 use crate::values::moment::Moment;
 
 impl Heartbeats {
     /// Answers every item of the batch, unless the connection's runtime ends.
-    pub(super) async fn send(&self, batch: Vec<Item>) {
-        let groups = Groups::of(batch);
+    pub(super) async fn send(&self, batch: Vec<HeartbeatItem>) {
+        let groups = HeartbeatGroups::of(batch);
         if groups.items() < 2 {
             return groups.answer(|_| Ok(None)); // a poll of its own costs the same and tells more
         }
@@ -39,7 +39,13 @@ impl Heartbeats {
         }
     }
 
-    fn hand_out(&self, groups: Groups, time: u64, answers: Vec<Option<Polled>>, sent: Moment) {
+    fn hand_out(
+        &self,
+        groups: HeartbeatGroups,
+        time: u64,
+        answers: Vec<Option<Polled>>,
+        sent: Moment,
+    ) {
         self.connection.heard_time(time, sent);
         let mut answers = answers.into_iter();
         groups.answer(|_| Ok(answers.next().flatten()));
@@ -47,12 +53,12 @@ impl Heartbeats {
 }
 
 /// The items by lock, and by whether they wait for an exclusive lock or for one of many holders.
-struct Groups(Vec<Vec<Item>>);
+struct HeartbeatGroups(Vec<Vec<HeartbeatItem>>);
 
-impl Groups {
+impl HeartbeatGroups {
     /// Leaves out the items whose callers have gone.
-    fn of(batch: Vec<Item>) -> Self {
-        let mut groups = BTreeMap::<_, Vec<Item>>::new();
+    fn of(batch: Vec<HeartbeatItem>) -> Self {
+        let mut groups = BTreeMap::<_, Vec<HeartbeatItem>>::new();
         for item in batch.into_iter().filter(|it| !it.answer.is_closed()) {
             let is_shared = item.claim.kind().is_shared();
             let group = groups.entry((item.claim.key.clone(), is_shared));
@@ -61,7 +67,7 @@ impl Groups {
         Self(groups.into_values().collect())
     }
 
-    fn all(&self) -> impl Iterator<Item = &Item> {
+    fn all(&self) -> impl Iterator<Item = &HeartbeatItem> {
         self.0.iter().flatten()
     }
 
@@ -73,8 +79,8 @@ impl Groups {
         self.0.iter().map(Vec::len).collect()
     }
 
-    fn command(&self, by: By, names: &Names) -> Cmd {
-        let bytes = |it: &Item| 4 * it.claim.key.len() + 2 * it.claim.value.len();
+    fn command(&self, by: CallBy, names: &Names) -> Cmd {
+        let bytes = |it: &HeartbeatItem| 4 * it.claim.key.len() + 2 * it.claim.value.len();
         let words = 1 + 4 * self.0.len() + self.items();
         let mut command = scripts::HEARTBEAT.called(by, words, self.all().map(bytes).sum());
         let first = self.all().next();
@@ -82,7 +88,7 @@ impl Groups {
         command.arg(3 * self.0.len() + usize::from(absent.is_some()));
         let mut name = String::new();
         for group in &self.0 {
-            let Some(Item { claim, .. }) = group.first() else {
+            let Some(HeartbeatItem { claim, .. }) = group.first() else {
                 continue; // no group is empty
             };
             let keys = names.of(&claim.key);
@@ -98,7 +104,7 @@ impl Groups {
         command
     }
 
-    fn answer(self, mut outcome: impl FnMut(&Item) -> super::Outcome) {
+    fn answer(self, mut outcome: impl FnMut(&HeartbeatItem) -> super::HeartbeatOutcome) {
         for item in self.0.into_iter().flatten() {
             let outcome = outcome(&item);
             let _ = item.answer.send(outcome); // fails if its caller has gone

@@ -2,8 +2,8 @@
 //! (`lua/heartbeat.lua`). `state` decides what is sent when, `batch` sends it.
 //!
 //! - **A lone waiter is not delayed**: the first heartbeat after a pause goes out at once, as a
-//!   poll of its own. Those that follow within [`Pace::window`] go out in one command at its end,
-//!   or as soon as there are [`Pace::most`].
+//!   poll of its own. Those that follow within [`HeartbeatPace::window`] go out in one command at its end,
+//!   or as soon as there are [`HeartbeatPace::most`].
 //! - **An entry that may be granted the lock polls**: the command refreshes the heartbeats, and
 //!   says which entries still wait. If it can't say that of an entry, for whatever reason, the
 //!   entry's waiter is told to poll, on its own task and with its own error.
@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use self::state::{ItemId, Number, State};
+use self::state::{BatchNumber, HeartbeatId, HeartbeatState};
 use super::connection::Connection;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Claim, Polled};
@@ -36,14 +36,14 @@ use crate::values::shown::rounded;
 
 /// The rate and size of the heartbeat commands.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::backend::redis) struct Pace {
+pub(in crate::backend::redis) struct HeartbeatPace {
     /// The minimum time between two commands, except full ones.
     pub(in crate::backend::redis) window: Duration,
     /// The maximum number of entries in one command, so that it never blocks the server for long.
     pub(in crate::backend::redis) most: usize,
 }
 
-impl Pace {
+impl HeartbeatPace {
     /// For waiters with this poll interval. The window is short compared with the interval, and
     /// long enough for thousands of waiters to fill a command.
     pub(in crate::backend::redis) fn of(poll_interval: Duration) -> Self {
@@ -59,18 +59,18 @@ impl Pace {
 pub(in crate::backend::redis) struct Heartbeats {
     connection: Arc<Connection>,
     /// `None`: every waiter polls by itself.
-    state: Option<Mutex<State<Item>>>,
+    state: Option<Mutex<HeartbeatState<HeartbeatItem>>>,
 }
 
 /// The heartbeat of one waiting caller.
-struct Item {
+struct HeartbeatItem {
     claim: Claim,
     until: Instant,
     /// Closed when its caller goes.
-    answer: oneshot::Sender<Outcome>,
+    answer: oneshot::Sender<HeartbeatOutcome>,
 }
 
-impl fmt::Debug for Item {
+impl fmt::Debug for HeartbeatItem {
     /// Shows the lock only: the value contains a token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.claim.key.fmt(f)
@@ -78,13 +78,13 @@ impl fmt::Debug for Item {
 }
 
 /// `None`: the caller has to poll.
-type Outcome = Result<Option<Polled>, CommandError>;
+type HeartbeatOutcome = Result<Option<Polled>, CommandError>;
 
 impl Heartbeats {
-    pub(super) fn new(connection: &Arc<Connection>, pace: Option<Pace>) -> Arc<Self> {
+    pub(super) fn new(connection: &Arc<Connection>, pace: Option<HeartbeatPace>) -> Arc<Self> {
         Arc::new(Self {
             connection: connection.clone(),
-            state: pace.map(|pace| Mutex::new(State::new(pace.window, pace.most))),
+            state: pace.map(|pace| Mutex::new(HeartbeatState::new(pace.window, pace.most))),
         })
     }
 
@@ -93,7 +93,7 @@ impl Heartbeats {
         self: &Arc<Self>,
         claim: &Claim,
         within: Duration,
-    ) -> Outcome {
+    ) -> HeartbeatOutcome {
         let until = Instant::now() + within;
         match self.wait(claim, until) {
             None => Ok(None),
@@ -102,7 +102,7 @@ impl Heartbeats {
     }
 
     /// `None`: the caller polls by itself, at once.
-    fn wait(self: &Arc<Self>, claim: &Claim, until: Instant) -> Option<Waiting<'_>> {
+    fn wait(self: &Arc<Self>, claim: &Claim, until: Instant) -> Option<WaitingHeartbeat<'_>> {
         if !claim.queues {
             return None;
         }
@@ -112,7 +112,7 @@ impl Heartbeats {
             return None;
         }
         let (sender, answer) = oneshot::channel();
-        let item = Item {
+        let item = HeartbeatItem {
             claim: claim.clone(),
             until,
             answer: sender,
@@ -120,7 +120,7 @@ impl Heartbeats {
         let waits = state.wait(item, now);
         drop(state);
         if let Some((due, number)) = waits.opens {
-            let flusher = Flusher(self.clone(), number);
+            let flusher = HeartbeatFlusher(self.clone(), number);
             self.connection.runtime.spawn(flusher.run(due));
         }
         if !waits.full.is_empty() {
@@ -128,7 +128,7 @@ impl Heartbeats {
             let send = async move { own.send(waits.full).await };
             self.connection.runtime.spawn(send);
         }
-        Some(Waiting {
+        Some(WaitingHeartbeat {
             heartbeats: self,
             id: waits.id,
             answer,
@@ -136,12 +136,12 @@ impl Heartbeats {
     }
 
     /// `None`: every waiter polls by itself.
-    fn state(&self) -> Option<MutexGuard<'_, State<Item>>> {
+    fn state(&self) -> Option<MutexGuard<'_, HeartbeatState<HeartbeatItem>>> {
         let state = self.state.as_ref()?;
         Some(state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take(&self, number: Number) -> Vec<Item> {
+    fn take(&self, number: BatchNumber) -> Vec<HeartbeatItem> {
         let now = Instant::now();
         let batch = self.state().map(|mut state| state.due(number, now));
         batch.unwrap_or_default()
@@ -150,9 +150,9 @@ impl Heartbeats {
 
 /// Sends a batch that did not become full in time. If the connection's runtime ends first, dropping
 /// the flusher drops the batch, so that its callers get an error.
-struct Flusher(Arc<Heartbeats>, Number);
+struct HeartbeatFlusher(Arc<Heartbeats>, BatchNumber);
 
-impl Flusher {
+impl HeartbeatFlusher {
     async fn run(self, due: Instant) {
         sleep_until(due).await;
         let batch = self.0.take(self.1);
@@ -160,21 +160,21 @@ impl Flusher {
     }
 }
 
-impl Drop for Flusher {
+impl Drop for HeartbeatFlusher {
     fn drop(&mut self) {
         drop(self.0.take(self.1)); // each caller sees the end of its channel
     }
 }
 
 /// A caller whose heartbeat waits, or is in a batch.
-struct Waiting<'a> {
+struct WaitingHeartbeat<'a> {
     heartbeats: &'a Heartbeats,
-    id: ItemId,
-    answer: oneshot::Receiver<Outcome>,
+    id: HeartbeatId,
+    answer: oneshot::Receiver<HeartbeatOutcome>,
 }
 
-impl Waiting<'_> {
-    async fn outcome(&mut self, within: Duration, until: Instant) -> Outcome {
+impl WaitingHeartbeat<'_> {
+    async fn outcome(&mut self, within: Duration, until: Instant) -> HeartbeatOutcome {
         match timeout_at(until, &mut self.answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(CommandError::Unclear(Reason::new(
@@ -196,7 +196,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingHeartbeat<'_> {
     fn drop(&mut self) {
         if !self.answer.is_terminated() {
             self.withdraw();

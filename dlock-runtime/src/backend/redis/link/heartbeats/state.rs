@@ -9,34 +9,34 @@ use tokio::time::Instant;
 
 /// Identifies a waiting item that is not in a batch yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ItemId(u64);
+pub(super) struct HeartbeatId(u64);
 
 /// The number of a batch: the one that is being collected, or an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Number(u64);
+pub(super) struct BatchNumber(u64);
 
 #[derive(Debug)]
-pub(super) struct State<T> {
+pub(super) struct HeartbeatState<T> {
     window: Duration,
     most: usize,
     /// When the last heartbeat went out, alone or in a batch.
     last: Option<Instant>,
     tickets: u64,
     batch: u64,
-    waiting: Vec<(ItemId, T)>,
+    waiting: Vec<(HeartbeatId, T)>,
 }
 
 /// What the caller has to do after it has queued a heartbeat.
 #[derive(Debug)]
-pub(super) struct Waits<T> {
-    pub(super) id: ItemId,
+pub(super) struct QueuedHeartbeat<T> {
+    pub(super) id: HeartbeatId,
     /// For the first item of a batch: the batch's number, and when to send it at the latest.
-    pub(super) opens: Option<(Instant, Number)>,
+    pub(super) opens: Option<(Instant, BatchNumber)>,
     /// A full batch, to be sent now; otherwise empty.
     pub(super) full: Vec<T>,
 }
 
-impl<T> State<T> {
+impl<T> HeartbeatState<T> {
     pub(super) fn new(window: Duration, most: usize) -> Self {
         Self {
             window,
@@ -58,31 +58,31 @@ impl<T> State<T> {
     }
 
     /// Queues an item. Call it only after [`goes_at_once`](Self::goes_at_once) returned `false`.
-    pub(super) fn wait(&mut self, item: T, now: Instant) -> Waits<T> {
-        let id = ItemId(self.tickets);
+    pub(super) fn wait(&mut self, item: T, now: Instant) -> QueuedHeartbeat<T> {
+        let id = HeartbeatId(self.tickets);
         self.tickets += 1;
         self.waiting.push((id, item));
         let is_first = self.waiting.len() == 1;
         let due = self.window_ends().unwrap_or(now);
-        let opens = is_first.then_some((due, Number(self.batch)));
+        let opens = is_first.then_some((due, BatchNumber(self.batch)));
         let full = if self.waiting.len() < self.most {
             Vec::new()
         } else {
             self.next_batch(now)
         };
-        Waits { id, opens, full }
+        QueuedHeartbeat { id, opens, full }
     }
 
     /// The time of a batch has come; returns nothing if the batch was already taken.
-    pub(super) fn due(&mut self, number: Number, now: Instant) -> Vec<T> {
-        if number != Number(self.batch) {
+    pub(super) fn due(&mut self, number: BatchNumber, now: Instant) -> Vec<T> {
+        if number != BatchNumber(self.batch) {
             return Vec::new();
         }
         self.next_batch(now)
     }
 
     /// Removes the item of a caller that goes; `None`: its heartbeat is in a batch.
-    pub(super) fn withdraw(&mut self, id: ItemId) -> Option<T> {
+    pub(super) fn withdraw(&mut self, id: HeartbeatId) -> Option<T> {
         let at = self.waiting.binary_search_by_key(&id.0, |it| it.0.0);
         at.ok().map(|at| self.waiting.remove(at).1)
     }

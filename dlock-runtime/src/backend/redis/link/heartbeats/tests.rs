@@ -10,8 +10,8 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::state::{ItemId, Number, State};
-use super::{Heartbeats, Item, Outcome};
+use super::state::{BatchNumber, HeartbeatId, HeartbeatState};
+use super::{HeartbeatItem, HeartbeatOutcome, Heartbeats};
 use crate::policy::commands::Claim;
 
 const WINDOW: Duration = Duration::from_millis(25);
@@ -36,15 +36,15 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// The model that the state is compared with.
 struct World {
-    state: State<usize>,
+    state: HeartbeatState<usize>,
     now: Instant,
     beats: usize,
     /// When the last command went out.
     last: Option<Instant>,
     /// Batches with the time at which they are sent.
-    due: Vec<(Instant, Number)>,
-    waiting: Vec<(ItemId, usize)>,
-    gone: Vec<ItemId>,
+    due: Vec<(Instant, BatchNumber)>,
+    waiting: Vec<(HeartbeatId, usize)>,
+    gone: Vec<HeartbeatId>,
 }
 
 impl World {
@@ -121,7 +121,7 @@ proptest! {
     #[test]
     fn who_waits_is_sent_once_within_the_window_or_goes(events in vec(event(), 0..200)) {
         let mut world = World {
-            state: State::new(WINDOW, MOST),
+            state: HeartbeatState::new(WINDOW, MOST),
             now: Instant::now(),
             beats: 0,
             last: None,
@@ -147,12 +147,12 @@ impl Heartbeats {
         &self,
         claims: Vec<Claim>,
         within: Duration,
-    ) -> Vec<Option<Outcome>> {
+    ) -> Vec<Option<HeartbeatOutcome>> {
         let until = Instant::now() + within;
         let item = |claim| {
             let (answer, receiver) = oneshot::channel();
             (
-                Item {
+                HeartbeatItem {
                     claim,
                     until,
                     answer,
@@ -162,7 +162,7 @@ impl Heartbeats {
         };
         let (batch, receivers): (Vec<_>, Vec<_>) = claims.into_iter().map(item).unzip();
         self.send(batch).await;
-        let outcome = |mut it: oneshot::Receiver<Outcome>| it.try_recv().ok();
+        let outcome = |mut it: oneshot::Receiver<HeartbeatOutcome>| it.try_recv().ok();
         receivers.into_iter().map(outcome).collect()
     }
 }

@@ -27,12 +27,12 @@ const USED: u8 = 2;
 /// The timer of one connection; it stops a while after the last command.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
-    timer: Arc<Timer>,
+    timer: Arc<KeepAliveTimer>,
     task: AbortHandle,
 }
 
 #[derive(Debug, Default)]
-struct Timer {
+struct KeepAliveTimer {
     state: AtomicU8,
     begins: Notify,
 }
@@ -40,14 +40,14 @@ struct Timer {
 impl KeepAlive {
     /// Starts the timer task on the current runtime.
     pub(super) fn new() -> Self {
-        let timer = Arc::<Timer>::default();
+        let timer = Arc::<KeepAliveTimer>::default();
         let task = tokio::spawn(timer.clone().run()).abort_handle();
         Self { timer, task }
     }
 
     /// Notes that a command is being sent.
     pub(super) fn command_sent(&self) {
-        let Timer { state, begins } = &*self.timer;
+        let KeepAliveTimer { state, begins } = &*self.timer;
         let is_known = state.load(Ordering::Relaxed) == USED;
         if !is_known && state.swap(USED, Ordering::AcqRel) == IDLE {
             begins.notify_one();
@@ -59,7 +59,7 @@ impl KeepAlive {
     }
 }
 
-impl Timer {
+impl KeepAliveTimer {
     async fn run(self: Arc<Self>) {
         loop {
             self.begins.notified().await;

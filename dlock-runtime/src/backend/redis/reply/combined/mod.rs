@@ -39,9 +39,9 @@ pub(in crate::backend::redis) fn combined(
             let mut items = items.into_iter();
             let time = items.next().as_ref().and_then(number).unwrap_or(0);
             let one = |item| match (number(&item), error(&item)) {
-                (Some(epoch @ LEAST_EPOCH..), _) => Ok(Item::Granted { time, epoch }),
+                (Some(epoch @ LEAST_EPOCH..), _) => Ok(ItemReply::Granted { time, epoch }),
                 (_, Some(said)) => Err(errors::error_of_item(&said)),
-                _ => Ok(Item::Other(item)),
+                _ => Ok(ItemReply::Other(item)),
             };
             Ok(Replies::each(items.map(one)))
         }
@@ -73,12 +73,12 @@ pub(in crate::backend::redis) enum Replies {
         time: u64,
         epochs: Range<u64>,
     },
-    Each(vec::IntoIter<Result<Item, CommandError>>),
+    Each(vec::IntoIter<Result<ItemReply, CommandError>>),
 }
 
 impl Replies {
     pub(in crate::backend::redis) fn each(
-        all: impl Iterator<Item = Result<Item, CommandError>>,
+        all: impl Iterator<Item = Result<ItemReply, CommandError>>,
     ) -> Self {
         Self::Each(all.collect::<Vec<_>>().into_iter())
     }
@@ -88,8 +88,8 @@ impl Replies {
         match self {
             Self::AllDone { time, epochs, .. } => (!epochs.is_empty()).then_some(*time),
             Self::Each(all) => all.as_slice().iter().find_map(|it| match it {
-                Ok(Item::Granted { time, .. }) => Some(*time),
-                Ok(Item::OfNode(answer)) => Some(answer.time),
+                Ok(ItemReply::Granted { time, .. }) => Some(*time),
+                Ok(ItemReply::OfNode(answer)) => Some(answer.time),
                 _ => None,
             }),
         }
@@ -105,7 +105,7 @@ impl Replies {
 }
 
 impl Iterator for Replies {
-    type Item = Result<Item, CommandError>;
+    type Item = Result<ItemReply, CommandError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
@@ -116,10 +116,10 @@ impl Iterator for Replies {
             } => {
                 if *releases > 0 {
                     *releases -= 1;
-                    return Some(Ok(Item::Other(Value::Int(1))));
+                    return Some(Ok(ItemReply::Other(Value::Int(1))));
                 }
                 let (time, epoch) = (*time, epochs.next()?);
-                Some(Ok(Item::Granted { time, epoch }))
+                Some(Ok(ItemReply::Granted { time, epoch }))
             }
             Self::Each(all) => all.next(),
         }
@@ -128,7 +128,7 @@ impl Iterator for Replies {
 
 /// The reply to an item that was, or could have been, part of a batch.
 #[derive(Debug)]
-pub(in crate::backend::redis) enum Item {
+pub(in crate::backend::redis) enum ItemReply {
     /// Granted in a batch.
     Granted { time: u64, epoch: u64 },
     /// The reply of the item's own script.
@@ -137,31 +137,33 @@ pub(in crate::backend::redis) enum Item {
     OfNode(Box<OfNode>),
 }
 
-impl Item {
+impl ItemReply {
     pub(in crate::backend::redis) fn acquired(&self) -> Result<Acquired, CommandError> {
         match *self {
-            Item::Granted { time, epoch } => Ok(Acquired::Granted { time, epoch }),
-            Item::Other(ref reply) => acquired(reply),
-            Item::OfNode(_) => Err(unexpected("acquire", &Value::Nil)),
+            ItemReply::Granted { time, epoch } => Ok(Acquired::Granted { time, epoch }),
+            ItemReply::Other(ref reply) => acquired(reply),
+            ItemReply::OfNode(_) => Err(unexpected("acquire", &Value::Nil)),
         }
     }
 
     /// Whether the script is to be repeated.
     pub(in crate::backend::redis) fn says_again(&self) -> bool {
-        matches!(self, Item::Other(reply) if says_again(reply))
+        matches!(self, ItemReply::Other(reply) if says_again(reply))
     }
 
     pub(in crate::backend::redis) fn of_node(self) -> Result<OfNode, CommandError> {
         match self {
-            Item::OfNode(answer) => Ok(*answer),
+            ItemReply::OfNode(answer) => Ok(*answer),
             _ => Err(unexpected("node", &Value::Nil)),
         }
     }
 
     pub(in crate::backend::redis) fn given_back(&self) -> Result<Done<GivenBack>, CommandError> {
         match self {
-            Item::Granted { .. } | Item::OfNode(_) => Err(unexpected("release", &Value::Nil)),
-            Item::Other(reply) => given_back(reply),
+            ItemReply::Granted { .. } | ItemReply::OfNode(_) => {
+                Err(unexpected("release", &Value::Nil))
+            }
+            ItemReply::Other(reply) => given_back(reply),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use redis::Value;
 
-use super::{Item, combined};
+use super::{ItemReply, combined};
 
 /// The items in words, or `refused`.
 fn check(reply: Vec<Value>, releases: usize, asked: usize, expected: &str) {
-    let word = |item: Result<Item, _>| match item {
-        Ok(Item::Granted { time, epoch }) => format!("{epoch} at {time}"),
+    let word = |item: Result<ItemReply, _>| match item {
+        Ok(ItemReply::Granted { time, epoch }) => format!("{epoch} at {time}"),
         Ok(item) => item.given_back().map_or("no release".to_owned(), |it| {
             format!("found: {}", it.answer.found)
         }),

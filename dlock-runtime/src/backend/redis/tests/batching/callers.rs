@@ -16,7 +16,7 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::Batcher;
-use crate::backend::redis::reply::Item;
+use crate::backend::redis::reply::ItemReply;
 use crate::policy::commands::{Acquired, Claim, Keep};
 use crate::values::error::Reason;
 
@@ -32,8 +32,8 @@ pub(super) struct Held {
     pub(super) proxy: Proxy,
     pub(super) link: Arc<RedisLink>,
     pub(super) batcher: Arc<Batcher>,
-    pub(super) first: tokio::task::JoinHandle<Result<Item, CommandError>>,
-    pub(super) second: tokio::task::JoinHandle<Result<Item, CommandError>>,
+    pub(super) first: tokio::task::JoinHandle<Result<ItemReply, CommandError>>,
+    pub(super) second: tokio::task::JoinHandle<Result<ItemReply, CommandError>>,
 }
 
 impl Held {

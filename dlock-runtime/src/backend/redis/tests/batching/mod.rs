@@ -15,7 +15,7 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::{Batcher, OwnedCommand};
-use crate::backend::redis::reply::Item;
+use crate::backend::redis::reply::ItemReply;
 use crate::policy::commands::{Acquired, Claim, Keep};
 use crate::values::error::Refusal;
 
@@ -40,7 +40,8 @@ async fn together(link: &RedisLink, asks: Vec<OwnedCommand>) -> Vec<String> {
         .map(|it| matches!(it, OwnedCommand::Release { .. }))
         .collect();
     let answers = link.batcher(FEW).ask_together(asks, CAP).await;
-    let words = |(is_release, answer): (bool, Option<Result<Item, CommandError>>)| match answer {
+    let words = |(is_release, answer): (bool, Option<Result<ItemReply, CommandError>>)| match answer
+    {
         None => "alone".to_owned(),
         Some(Err(CommandError::Refused(refusal, _))) => format!("{refusal:?}"),
         Some(Err(error)) => panic!("{error:?}"),
@@ -178,7 +179,7 @@ async fn who_is_sent_again_by_itself_has_what_is_left_of_its_time() {
 }
 
 /// In a task of its own.
-async fn combined(batcher: &Arc<Batcher>, ask: OwnedCommand) -> Result<Item, CommandError> {
+async fn combined(batcher: &Arc<Batcher>, ask: OwnedCommand) -> Result<ItemReply, CommandError> {
     let batcher = batcher.clone();
     let task = tokio::spawn(async move { batcher.ask(ask, CAP).await });
     task.await.unwrap()
@@ -287,7 +288,7 @@ async fn epochs_of_a_batch_rise_and_are_above_those_before() {
         let claims = (0..4).map(|i| claim(&format!("lock:{value}:{i}"), value));
         let asks = claims.map(|who| take(&lab.link, &who)).collect();
         let answers = lab.link.batcher(FEW).ask_together(asks, CAP).await;
-        let epoch = |answer: Option<Result<Item, CommandError>>| match answer
+        let epoch = |answer: Option<Result<ItemReply, CommandError>>| match answer
             .unwrap()
             .unwrap()
             .acquired()

@@ -19,10 +19,10 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::Batcher;
-use crate::backend::redis::reply::Item;
+use crate::backend::redis::reply::ItemReply;
 use crate::policy::commands::Acquired;
 
-type Ask<'a> = Pin<Box<dyn Future<Output = Result<Item, CommandError>> + Send + 'a>>;
+type Ask<'a> = Pin<Box<dyn Future<Output = Result<ItemReply, CommandError>> + Send + 'a>>;
 
 /// Acquires of so many locks, not polled yet.
 fn asks<'a>(

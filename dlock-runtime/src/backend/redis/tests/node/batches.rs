@@ -9,7 +9,7 @@ use dlock_harness::until;
 use super::{CAP, ballot, claim, link, listening, of_one_counter, server, take_back, vote};
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::OwnedCommand;
-use crate::backend::redis::reply::{Item, OfNode};
+use crate::backend::redis::reply::{ItemReply, OfNode};
 use crate::backend::redis::tests::lab::Heard;
 use crate::backend::{Answer, Link, Node};
 use crate::policy::commands::{Claim, Keep};
@@ -154,7 +154,7 @@ async fn ask_together<const N: usize>(
     commands: [OwnedCommand; N],
 ) -> Vec<OfNode> {
     let answers = link.node_batcher().ask_together(commands.into(), CAP).await;
-    let read = |it: Option<Result<Item, _>>| it.unwrap().and_then(Item::of_node).unwrap();
+    let read = |it: Option<Result<ItemReply, _>>| it.unwrap().and_then(ItemReply::of_node).unwrap();
     answers.into_iter().map(read).collect()
 }
 

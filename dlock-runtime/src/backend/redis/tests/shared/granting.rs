@@ -2,7 +2,7 @@
 //! waiter receives the push.
 
 use super::*;
-use crate::backend::redis::link::heartbeats::Pace;
+use crate::backend::redis::link::heartbeats::HeartbeatPace;
 
 /// F62: one command, however many readers wait.
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn a_dead_head_and_a_dead_holder_end_although_the_clock_was_set_back() {
     set_back(&lab, heartbeats, &dead.value).await;
     // A batch of heartbeats grants nothing: it asks for the poll that makes the entry lapse in time.
     for (asks_again, most) in [(true, 600), (false, 4)] {
-        let beat = lab.link.heartbeats(Pace::of(CAP));
+        let beat = lab.link.heartbeats(HeartbeatPace::of(CAP));
         let answer = beat.beat_together(vec![waiting.clone(); 2], CAP).await;
         assert_eq!(matches!(answer[0], Some(Ok(None))), asks_again);
         let score: u64 = lab.tell(&["ZSCORE", heartbeats, &dead.value]).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::network::Latency;
-use crate::client::lease::Terms;
+use crate::client::lease::LeaseTerms;
 use crate::client::tests::explore::kind::Asks;
 use crate::client::tests::explore::mutants::Mutant;
 use crate::client::tests::explore::run::{Order, Run, Wants};
@@ -192,7 +192,7 @@ impl Plan {
         let min_hold =
             some(rng, self.min_holds).then(|| Duration::from_millis(rng.u64(500..6_000)));
         let max_hold = (some(rng, self.max_holds) && renews).then(|| length * rng.u32(1..4));
-        let terms = Terms {
+        let terms = LeaseTerms {
             ttl,
             renew: renews.then(|| length / 3),
             bounds: Bounds {

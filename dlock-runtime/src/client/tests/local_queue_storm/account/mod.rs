@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Event;
 use crate::client::local_queue::{
-    Attempt, Check, Grant, LocalQueue, Next, Outcome, Remote, WaiterId,
+    Attempt, Check, Grant, LeaderStep, LocalQueue, MessageOutcome, Remote, WaiterId,
 };
 use crate::client::tests::local_queue::{attempt, grant, token};
 use crate::policy::tests::{at, ms};
@@ -213,7 +213,7 @@ impl Account {
     }
 
     /// A step of the leader, if there is one.
-    fn lead(&mut self) -> Option<Next> {
+    fn lead(&mut self) -> Option<LeaderStep> {
         if !self.has_leader {
             return None;
         }
@@ -222,37 +222,39 @@ impl Account {
             self.queue.acquiring(attempt(number));
             self.stands.insert(number, Stand::Asked);
             (self.held, self.flushes_early) = (None, false);
-            return Some(Next::Acquire);
+            return Some(LeaderStep::Acquire);
         }
         let next = self.queue.next(self.now());
         let (now, waited_at) = (self.now, !self.fifo.is_empty());
-        assert_eq!(next == Next::Rest, !waited_at, "while somebody waits");
+        assert_eq!(next == LeaderStep::Rest, !waited_at, "while somebody waits");
         let expected = match self.remote() {
-            _ if !waited_at => Next::Rest,
+            _ if !waited_at => LeaderStep::Rest,
             None if let Some((_, grant)) = self.held
                 && self.may_go_on(&grant) =>
             {
-                Next::Sleep(grant.chain.until)
+                LeaderStep::Sleep(grant.chain.until)
             }
-            None if self.held.is_some() || self.not_before <= now => Next::Acquire,
-            None => Next::Sleep(at(self.not_before)),
-            Some((_, Stand::Asked)) => Next::Sleep(Moment::NEVER),
-            Some((number, Stand::Queued { poll })) if poll <= now => Next::Poll(attempt(number)),
-            Some((_, Stand::Queued { poll })) => Next::Sleep(at(poll)),
+            None if self.held.is_some() || self.not_before <= now => LeaderStep::Acquire,
+            None => LeaderStep::Sleep(at(self.not_before)),
+            Some((_, Stand::Asked)) => LeaderStep::Sleep(Moment::NEVER),
+            Some((number, Stand::Queued { poll })) if poll <= now => {
+                LeaderStep::Poll(attempt(number))
+            }
+            Some((_, Stand::Queued { poll })) => LeaderStep::Sleep(at(poll)),
             Some((number, Stand::Granted(grant))) if deadline(grant) <= at(now) => {
                 self.end(Stand::Unwanted, now);
-                Next::GiveUp(attempt(number))
+                LeaderStep::GiveUp(attempt(number))
             }
             Some((_, Stand::Granted(grant))) if self.may_go_on(&grant) => {
-                Next::Sleep(grant.chain.until)
+                LeaderStep::Sleep(grant.chain.until)
             }
-            Some((_, Stand::Granted(grant))) => Next::Sleep(deadline(grant)),
+            Some((_, Stand::Granted(grant))) => LeaderStep::Sleep(deadline(grant)),
             Some(ended) => panic!("at no place: {ended:?}"),
         };
         assert_eq!(next, expected);
         match next {
-            Next::Acquire => self.to_acquire = true,
-            Next::Rest => self.has_leader = false,
+            LeaderStep::Acquire => self.to_acquire = true,
+            LeaderStep::Rest => self.has_leader = false,
             _ => {}
         }
         Some(next)
@@ -272,15 +274,15 @@ impl Account {
 
     /// A message counts for the current attempt, before it is granted; without waiters, the token
     /// is returned.
-    fn expect_fate(&mut self, number: u64, outcome: &Outcome, becomes: Stand) {
+    fn expect_fate(&mut self, number: u64, outcome: &MessageOutcome, becomes: Stand) {
         let expected = if !self.awaits(number) {
-            Outcome::NotOurs
+            MessageOutcome::NotOurs
         } else if self.fifo.is_empty() {
             self.end(Stand::Unwanted, 0);
-            Outcome::Unwanted(attempt(number))
+            MessageOutcome::Unwanted(attempt(number))
         } else {
             self.stands.insert(number, becomes);
-            Outcome::Taken
+            MessageOutcome::Taken
         };
         assert_eq!(*outcome, expected);
     }

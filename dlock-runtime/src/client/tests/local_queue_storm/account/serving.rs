@@ -1,7 +1,7 @@
 //! The end of a storm: all waiters get the lock.
 
 use super::{Account, is_there};
-use crate::client::local_queue::{Grant, Next};
+use crate::client::local_queue::{Grant, LeaderStep};
 use crate::client::tests::local_queue::grant;
 use crate::client::tests::local_queue_storm::Event;
 use crate::policy::tests::ms;
@@ -19,9 +19,9 @@ impl Account {
             self.become_leader();
             let last = self.number(0);
             match self.lead() {
-                Some(Next::Acquire) if self.to_acquire => {}
-                Some(Next::Acquire) => self.queued(last + 1, self.now + 10),
-                Some(Next::Poll(_)) => {
+                Some(LeaderStep::Acquire) if self.to_acquire => {}
+                Some(LeaderStep::Acquire) => self.queued(last + 1, self.now + 10),
+                Some(LeaderStep::Poll(_)) => {
                     let lease = ms(500);
                     self.granted(
                         last,
@@ -31,9 +31,9 @@ impl Account {
                         },
                     );
                 }
-                Some(Next::Sleep(Moment::NEVER)) => self.ended(last, self.now + 5),
-                Some(Next::GiveUp(_)) => {}
-                Some(Next::Sleep(until)) => {
+                Some(LeaderStep::Sleep(Moment::NEVER)) => self.ended(last, self.now + 5),
+                Some(LeaderStep::GiveUp(_)) => {}
+                Some(LeaderStep::Sleep(until)) => {
                     self.fifo
                         .clone()
                         .into_iter()

@@ -1,7 +1,7 @@
 //! A simple model of the states that the table may have for each token, kept beside it.
 
 use super::Event;
-use crate::client::lease::{Lease, Terms};
+use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::tokens::{Census, ReleaseBy, Tokens};
 use crate::policy::commands::{Claim, Keep};
 use crate::policy::tests::ms;
@@ -104,7 +104,7 @@ impl Account {
             } => {
                 let ttl = ms(ttl);
                 let renew = renew.then_some(ttl / 3);
-                let terms = Terms {
+                let terms = LeaseTerms {
                     ttl: Ttl::new(ttl).unwrap(),
                     renew,
                     bounds,
@@ -181,7 +181,7 @@ impl Account {
     }
 
     /// The server gave that many thousandths of the lease.
-    fn grant(&mut self, token: Token, given: u64, terms: &Terms) {
+    fn grant(&mut self, token: Token, given: u64, terms: &LeaseTerms) {
         let given = terms.lease().get() * u32::try_from(given).unwrap() / 1000;
         let lease = Lease::granted(self.now(), given, terms);
         let granted = self.table.granted(token, lease, token);

@@ -201,7 +201,7 @@ impl Client {
             let unanswered = self.messages.iter().filter(|it| it.token == token).count();
             let answered = turn.run.nodes - unanswered;
             if current.election.granted().len() * 2 > answered {
-                step = election::Step::Won { epoch: *epoch };
+                step = election::ElectionStep::Won { epoch: *epoch };
             }
         }
         self.follows(turn, step);
@@ -213,37 +213,43 @@ impl Client {
     }
 
     /// Tells the election something, and does what it says.
-    fn elects(&mut self, turn: &mut Turn<'_>, tell: impl FnOnce(&mut Election) -> election::Step) {
+    fn elects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        tell: impl FnOnce(&mut Election) -> election::ElectionStep,
+    ) {
         if let Some(current) = &mut self.current {
             let step = tell(&mut current.election);
             self.follows(turn, step);
         }
     }
 
-    fn follows(&mut self, turn: &mut Turn<'_>, step: election::Step) {
+    fn follows(&mut self, turn: &mut Turn<'_>, step: election::ElectionStep) {
         let Some(current) = &mut self.current else {
             return;
         };
         let takes_the_highest = turn.run.mutant.is_some_and(Mutant::takes_the_highest);
         turn.is_decided |= match (step, &current.phase) {
-            (election::Step::Wait, _) => false,
-            (election::Step::WaitBriefly, Phase::Voting { waits_briefly }) => !waits_briefly,
+            (election::ElectionStep::Wait, _) => false,
+            (election::ElectionStep::WaitBriefly, Phase::Voting { waits_briefly }) => {
+                !waits_briefly
+            }
             _ => true,
         };
         current.phase = Phase::Voting {
-            waits_briefly: step == election::Step::WaitBriefly,
+            waits_briefly: step == election::ElectionStep::WaitBriefly,
         };
         match step {
-            election::Step::WaitBriefly if takes_the_highest => {
+            election::ElectionStep::WaitBriefly if takes_the_highest => {
                 self.elects(turn, Election::hurry);
             }
-            election::Step::Wait | election::Step::WaitBriefly => {}
-            election::Step::Adopt { epoch, at } if takes_the_highest => {
+            election::ElectionStep::Wait | election::ElectionStep::WaitBriefly => {}
+            election::ElectionStep::Adopt { epoch, at } if takes_the_highest => {
                 for node in at.iter() {
                     self.elects(turn, |it| it.adopted(node, epoch, Adopted::Yes));
                 }
             }
-            election::Step::Adopt { epoch, at } => {
+            election::ElectionStep::Adopt { epoch, at } => {
                 turn.seen.saw(Witness::AdoptNeeded);
                 let granted = current.election.granted();
                 for node in at.iter() {
@@ -260,8 +266,8 @@ impl Client {
                     }
                 }
             }
-            election::Step::Won { epoch } => self.wins(turn, epoch),
-            election::Step::Lost => self.stops(turn),
+            election::ElectionStep::Won { epoch } => self.wins(turn, epoch),
+            election::ElectionStep::Lost => self.stops(turn),
         }
     }
 

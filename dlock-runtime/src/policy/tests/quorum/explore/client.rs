@@ -11,7 +11,7 @@ use crate::client::local_queue::LocalQueue;
 use crate::policy::quorum::clocks::Offset;
 use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::policy::quorum::election::Election;
-use crate::policy::quorum::footprint::{Footprint, Process};
+use crate::policy::quorum::footprint::{Footprint, ServerProcess};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::policy::quorum::tally::Tally;
 use crate::policy::tests::print::Print;
@@ -45,7 +45,7 @@ pub(super) struct Current {
     pub(super) above: Highest,
     pub(super) election: Election,
     /// As whom each node was asked.
-    pub(super) processes: Vec<Process>,
+    pub(super) processes: Vec<ServerProcess>,
     pub(super) phase: Phase,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Message {
     pub(super) token: u16,
     pub(super) node: NodeId,
     /// To whom it was sent: a process that dies answers nothing any more.
-    pub(super) process: Process,
+    pub(super) process: ServerProcess,
     pub(super) what: What,
     pub(super) phase: Way,
 }

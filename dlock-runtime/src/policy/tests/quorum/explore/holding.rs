@@ -12,7 +12,7 @@ use crate::client::lease::{Due, Lease};
 use crate::client::local_queue::{Check, WaiterId};
 use crate::policy::quorum::clocks;
 use crate::policy::quorum::commands::Vote;
-use crate::policy::quorum::footprint::{Process, Reseed};
+use crate::policy::quorum::footprint::{Reseed, ServerProcess};
 use crate::policy::quorum::nodes::NodeId;
 use crate::policy::quorum::tally::{Tally, Verdict};
 use crate::values::token::Token;
@@ -45,7 +45,7 @@ impl Client {
     pub(super) fn counts(
         &mut self,
         turn: &mut Turn<'_>,
-        (node, process): (NodeId, Process),
+        (node, process): (NodeId, ServerProcess),
         asked: u64,
         answer: Option<bool>,
     ) {
@@ -89,7 +89,7 @@ impl Client {
         };
         let unasked = run.is(Mutant::ReseedsUnanswered);
         let process = if run.is(Mutant::ReseedsWhatWasThere) {
-            Process::of("another")
+            ServerProcess::of("another")
         } else {
             turn.world.process(node)
         };
@@ -116,7 +116,7 @@ impl Client {
     pub(super) fn reads_reseed(
         &mut self,
         turn: &mut Turn<'_>,
-        (node, process): (NodeId, Process),
+        (node, process): (NodeId, ServerProcess),
         round: u8,
         vote: Option<&Vote>,
     ) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::kinds::Role;
 use super::mutants::Mutant;
-use crate::client::lease::Terms;
-use crate::policy::quorum::nodes::Nodes;
+use crate::client::lease::LeaseTerms;
+use crate::policy::quorum::nodes::NodeCount;
 use crate::values::bounds::Bounds;
 use crate::values::handoff::Handoff;
 use crate::values::ttl::{Margin, Ttl};
@@ -120,8 +120,8 @@ impl Default for Run {
 }
 
 impl Run {
-    pub(super) fn nodes(&self) -> Nodes {
-        Nodes::new(self.nodes).expect("odd, 3 to 9")
+    pub(super) fn nodes(&self) -> NodeCount {
+        NodeCount::new(self.nodes).expect("odd, 3 to 9")
     }
 
     /// What a node keeps a key for.
@@ -130,13 +130,13 @@ impl Run {
     }
 
     /// What a client counts on.
-    pub(super) fn terms(&self) -> Terms {
+    pub(super) fn terms(&self) -> LeaseTerms {
         let margin = if self.is(Mutant::NoMargin) {
             0
         } else {
             self.margin
         };
-        Terms {
+        LeaseTerms {
             ttl: Ttl::new(TICK * (self.ttl - margin)).expect("a ttl in range"),
             renew: None,
             bounds: Bounds::default(),

@@ -8,8 +8,8 @@ use super::client::{Client, What};
 use super::kinds::{Highest, Role};
 use super::run::{Proposals, Run, TICK_MICROS};
 use crate::policy::commands::Claim;
-use crate::policy::quorum::footprint::Process;
-use crate::policy::quorum::nodes::{NodeId, NodeSet, Nodes};
+use crate::policy::quorum::footprint::ServerProcess;
+use crate::policy::quorum::nodes::{NodeCount, NodeId, NodeSet};
 use crate::policy::server::Server;
 use crate::policy::tests::print::Print;
 use crate::values::entry;
@@ -113,8 +113,8 @@ impl World {
     }
 
     /// As whom a node answers.
-    pub(super) fn process(&self, node: NodeId) -> Process {
-        Process::of(["a", "b", "c", "d"][usize::from(self.node(node).process) % 4])
+    pub(super) fn process(&self, node: NodeId) -> ServerProcess {
+        ServerProcess::of(["a", "b", "c", "d"][usize::from(self.node(node).process) % 4])
     }
 
     pub(super) fn node(&self, node: NodeId) -> &Node {
@@ -126,7 +126,7 @@ impl World {
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
-        Nodes::new(self.nodes.len()).expect("odd, 3 to 9").ids()
+        NodeCount::new(self.nodes.len()).expect("odd, 3 to 9").ids()
     }
 
     pub(super) fn claim(&self, (client, token): Whose) -> &Claim {

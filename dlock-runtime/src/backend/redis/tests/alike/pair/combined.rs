@@ -5,7 +5,7 @@
 use super::{Pair, is_other_type};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::batcher::{MOST, OwnedCommand};
-use crate::backend::redis::reply::Item;
+use crate::backend::redis::reply::ItemReply;
 use crate::backend::redis::tests::alike::{KEYS, Seconds, Who};
 use crate::backend::redis::tests::lab::{CAP, HOUR, acquire, seconds};
 use crate::policy::commands::{Acquire, Acquired};
@@ -79,7 +79,7 @@ impl Pair<'_> {
         &self,
         releases: &[(Who, Option<Seconds>)],
         acquires: &[(Who, Seconds, bool)],
-    ) -> Vec<Result<Item, CommandError>> {
+    ) -> Vec<Result<ItemReply, CommandError>> {
         let release = |(who, keep): &(Who, Option<Seconds>)| OwnedCommand::Release {
             claim: self.named(*who),
             keep: self.keep(*keep).0,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{Pair, Wire};
-use crate::backend::redis::link::heartbeats::Pace;
+use crate::backend::redis::link::heartbeats::HeartbeatPace;
 use crate::backend::redis::tests::alike::Who;
 use crate::backend::redis::tests::lab::CAP;
 use crate::policy::commands::{Claim, Left, Polled};
@@ -16,7 +16,7 @@ impl Pair<'_> {
         let mut people = people.to_vec();
         people.retain(|who| self.named(*who).queues);
         let claims: Vec<_> = people.iter().map(|who| self.named(*who)).collect();
-        let heartbeats = self.lab.link.heartbeats(Pace::of(CAP));
+        let heartbeats = self.lab.link.heartbeats(HeartbeatPace::of(CAP));
         let answers = heartbeats.beat_together(claims.clone(), CAP).await;
         let answers = answers.into_iter().map(|it| it.expect("an answer"));
         let answers: Vec<_> = answers.map(|it| it.expect("no error")).collect();

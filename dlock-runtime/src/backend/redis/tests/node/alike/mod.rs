@@ -23,7 +23,7 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::names::Names;
-use crate::backend::redis::reply::{Item as Reply, OfNode};
+use crate::backend::redis::reply::{ItemReply as Reply, OfNode};
 use crate::backend::redis::tests::alike::clockwork::{self, Clockwork};
 use crate::backend::redis::tests::lab::{Heard, Lab, kept};
 use crate::policy::commands::{Busy, Claim, Left, PushedGrant};
