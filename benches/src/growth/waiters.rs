@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::lane::{Lanes, Sample};
 use crate::Failure;
-use crate::contention::{Fleet, Rival, Run, of_growth};
+use crate::contention::{Fleet, FleetRun, Rival, of_growth};
 use crate::lab::Lab;
 use crate::progress::Progress;
 use crate::rounds::{Rounds, order};
@@ -67,7 +67,7 @@ pub(super) async fn measure(lab: &Lab) -> Result<(Lanes, Duration), Failure> {
 
 /// Commands and server time are divided by all turns, because they also include those outside the
 /// measured span.
-fn sample(run: &Run, rival: &Rival, length: Duration) -> Sample {
+fn sample(run: &FleetRun, rival: &Rival, length: Duration) -> Sample {
     let (handoffs, turns) = (run.outcome.handoffs, real(run.outcome.all));
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let calls = usize::try_from(run.work.calls(rival.sends)).unwrap_or(usize::MAX);
