@@ -110,7 +110,7 @@ pub fn pool() -> Result<LockPool, LockError> {
     match POOLS.known() {
         Known::Ours(pools) => pools.global.get().cloned().ok_or(LockError::NotInitialized),
         Known::Inherited => Err(made_before_a_fork("the global pool")),
-        Known::Nobodys => Err(LockError::NotInitialized),
+        Known::Unset => Err(LockError::NotInitialized),
     }
 }
 
@@ -122,7 +122,7 @@ pub fn named(name: &str) -> Result<LockPool, LockError> {
     let pools = match POOLS.known() {
         Known::Ours(pools) => Some(pools.named()),
         Known::Inherited => return Err(made_before_a_fork("what this name stood for")),
-        Known::Nobodys => None,
+        Known::Unset => None,
     };
     let pool = pools.as_ref().and_then(|pools| pools.get(name).cloned());
     pool.ok_or_else(|| {

@@ -12,6 +12,7 @@
 pub(crate) mod batched;
 pub(crate) mod clock;
 pub(crate) mod command_error;
+pub(crate) mod joined;
 pub(crate) mod memory;
 pub(crate) mod offers;
 pub(crate) mod quorum;
@@ -20,10 +21,9 @@ pub(crate) mod redis;
 mod tests;
 
 use std::fmt::Debug;
-use std::future::{poll_fn, ready};
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -49,27 +49,6 @@ use crate::values::ttl::Ttl;
 
 /// The pending answer of a server.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
-
-/// Waits for all at the same time, polled in turn by one task; their results, in order.
-pub(crate) async fn all<F: Future + Unpin>(mut pending: Vec<F>) -> Vec<F::Output> {
-    let mut ended: Vec<_> = pending.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        for (future, ended) in pending.iter_mut().zip(&mut ended) {
-            if ended.is_none()
-                && let Poll::Ready(result) = Pin::new(future).poll(cx)
-            {
-                *ended = Some(result);
-            }
-        }
-        if ended.iter().all(Option::is_some) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await;
-    ended.into_iter().flatten().collect()
-}
 
 /// A connection to one of several servers, or why there is none.
 pub(crate) type Connected = Result<Arc<dyn Link>, CommandError>;

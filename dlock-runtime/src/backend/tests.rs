@@ -1,10 +1,12 @@
-//! What the interface itself does.
+//! What the interface itself does, and how futures share a task.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::{Answer, all};
+use super::Answer;
+use super::joined::{all, yield_to_ready_tasks};
 use crate::backend::command_error::CommandError;
 use crate::values::error::Reason;
 
@@ -27,4 +29,28 @@ async fn all_are_waited_for_at_the_same_time_and_answer_in_order() {
     let answers: Vec<_> = answers.into_iter().map(Result::ok).collect();
     assert_eq!(answers, [Some(3), None, Some(1)]);
     assert_eq!(all(Vec::<Answer<'_, ()>>::new()).await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_task_that_yields_keeps_its_place_among_its_like() {
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let say = |word: &'static str, waits: bool| {
+        let said = said.clone();
+        tokio::spawn(async move {
+            if waits {
+                yield_to_ready_tasks().await;
+            }
+            said.lock().unwrap().push(word);
+        })
+    };
+    let tasks = [
+        say("first", true),
+        say("second", true),
+        say("third", true),
+        say("other", false),
+    ];
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*said.lock().unwrap(), ["other", "first", "second", "third"]);
 }

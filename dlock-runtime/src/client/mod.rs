@@ -97,14 +97,14 @@ impl<W, H: Clone> Client<'_, W, H> {
     /// The server has nothing of the token: its acquire created nothing, or its queue entry is
     /// gone.
     pub(crate) fn nothing_there(&mut self, token: Token, not_before: Moment) {
-        if self.leaves(token, not_before) {
+        if self.remove_untaken(token, not_before) {
             self.tokens.not_granted(token);
         }
     }
 
     /// Gives up what the server has of this attempt, because a grant could not reach this process.
     pub(crate) fn unreachable(&mut self, attempt: &Attempt, now: Moment) -> Option<Token> {
-        self.leaves(attempt.token, now)
+        self.remove_untaken(attempt.token, now)
             .then(|| self.clean_up(attempt, now))
     }
 
@@ -119,12 +119,12 @@ impl<W, H: Clone> Client<'_, W, H> {
         cancelled_by: Option<Moment>,
         now: Moment,
     ) -> bool {
-        let leaves = self.leaves(token, now);
-        if leaves {
+        let was_untaken = self.remove_untaken(token, now);
+        if was_untaken {
             self.tokens
                 .abandoned(token, not_after, give_up, cancelled_by, now);
         }
-        leaves
+        was_untaken
     }
 
     /// Turns a grant into a lease of its new holder. `None`: the lease would be over already, and
@@ -161,7 +161,7 @@ impl<W, H: Clone> Client<'_, W, H> {
 
     /// Removes the token from the queue, if it was the queue's own and not taken yet; whether it
     /// was.
-    fn leaves(&mut self, token: Token, not_before: Moment) -> bool {
+    fn remove_untaken(&mut self, token: Token, not_before: Moment) -> bool {
         let queue = self.queue.as_mut();
         queue.is_some_and(|queue| queue.ended(token, not_before))
     }

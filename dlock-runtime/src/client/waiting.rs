@@ -1,4 +1,4 @@
-//! The waiting half of [`Client`]: a waiter checks for its grant, leaves, or is sent away.
+//! The waiting half of [`Client`]: a waiter checks for its grant, leaves, or is rejected.
 //!
 //! A token that no waiter is left for is cleaned up in the same step.
 
@@ -60,7 +60,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         Some(self.clean_up(&unwanted, now))
     }
 
-    /// Sends all waiters away.
+    /// Rejects all waiters.
     pub(crate) fn clear(&mut self, now: Moment) -> (Fifo<W>, Option<Token>) {
         let Some(queue) = &mut self.queue else {
             return (Fifo::default(), None);

@@ -336,7 +336,7 @@ async fn begin_confirmed(
 
 /// The body of one lock may begin, unless the lock is lost by now.
 fn begin(spec: &AcquireSpec, guard: LockGuard, grant: &Grant) -> Result<LockGuard, CommandError> {
-    if stays(spec, &guard, grant) {
+    if keep_for_min_hold(spec, &guard, grant) {
         Ok(guard)
     } else {
         Err(lost_before_its_body())
@@ -351,7 +351,7 @@ pub(super) fn is_short(spec: &AcquireSpec, grant: &Grant) -> bool {
 }
 
 /// Keeps the key for its `min_hold` from here on; `false` if the lease is lost.
-pub(super) fn stays(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> bool {
+pub(super) fn keep_for_min_hold(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> bool {
     let Some(min_hold) = spec.terms.bounds.min_hold else {
         return true;
     };

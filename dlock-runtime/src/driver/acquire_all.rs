@@ -18,8 +18,8 @@ use super::core::Core;
 use super::guard::LockGuard;
 use super::lock_order;
 use super::nested::{self, Nested};
-use crate::backend::all;
 use crate::backend::command_error::{self, CommandError};
+use crate::backend::joined::all;
 use crate::client::local_queue::Grant;
 use crate::client::spec::AcquireSpec;
 use crate::policy::commands::{Acquire, AcquiredAll, Busy, Keep};
@@ -295,7 +295,7 @@ async fn begin(
     }
     // No `await` from here on, so that no key is kept for a body that never began.
     let kept = specs.iter().zip(&held).all(|(spec, (guard, grant))| {
-        grant.is_none_or(|grant| acquire::stays(spec, guard, &grant))
+        grant.is_none_or(|grant| acquire::keep_for_min_hold(spec, guard, &grant))
     });
     if !kept {
         for (guard, _) in &held {

@@ -10,8 +10,9 @@ use super::admin::Admin;
 use super::request::{Keys, LockRequest};
 use super::shutdown::{Drained, shut_down};
 use super::status::{self, PoolStatus};
+use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
-use crate::backend::{self, Answer};
+use crate::backend::joined;
 use crate::driver::core::Core;
 use crate::driver::scope::InPool;
 use crate::values::class::Site;
@@ -138,7 +139,7 @@ impl LockPool {
                 Ok(sent.until(clock.now()))
             })
         });
-        let pings = backend::all(pings.collect()).await.into_iter();
+        let pings = joined::all(pings.collect()).await.into_iter();
         let times: Vec<_> = pings.collect::<Result<_, _>>().map_err(to_error)?;
         Ok(times.into_iter().max().unwrap_or_default())
     }

@@ -75,7 +75,7 @@ impl QuorumLink {
             failed: None,
         };
         silent.for_each(|node| it.count_all(node, None));
-        while !it.is_decided() && it.hears_one().await {}
+        while !it.is_decided() && it.hear_one().await {}
         it.end()
     }
 }
@@ -86,7 +86,7 @@ impl RenewalRound {
     }
 
     /// Waits for one answer; `false`: none will come.
-    async fn hears_one(&mut self) -> bool {
+    async fn hear_one(&mut self) -> bool {
         let Some((node, told)) = self.round.next().await else {
             return false;
         };
@@ -218,7 +218,7 @@ impl RenewalRound {
         if !self.round.pending().is_empty()
             && let Ok(here) = Handle::try_current()
         {
-            here.spawn(async move { while self.hears_one().await {} });
+            here.spawn(async move { while self.hear_one().await {} });
         }
         match failed.filter(|_| !is_answered) {
             Some(error) => Err(error),

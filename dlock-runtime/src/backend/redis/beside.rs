@@ -14,7 +14,7 @@ use super::dial;
 use super::link::connection::Connection;
 use super::reply_bound::{Question, ReplyBound};
 use super::server_info;
-use crate::backend;
+use crate::backend::joined;
 use crate::observe;
 use crate::values::config::{Endpoint, Host, RedisAddress};
 
@@ -41,7 +41,7 @@ pub(super) async fn look(connection: &Connection, within: Duration) {
         let run_id = run_id_at(address, host, *at, until);
         Box::pin(async move { timeout_at(until, run_id).await.ok().flatten() })
     });
-    let ids = backend::all(asked.collect()).await;
+    let ids = joined::all(asked.collect()).await;
     let differs = |id: &Option<String>| id.as_ref().is_some_and(|id| **id != *present.run_id);
     let other = others.iter().zip(&ids).find(|(_, id)| differs(id));
     if let Some((other, _)) = other {

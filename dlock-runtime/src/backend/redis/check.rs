@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::{Pipeline, RedisResult, Value};
 
 use super::beside;
-use super::connect::both;
 use super::errors;
 use super::link::RedisLink;
 use super::native::Native;
@@ -15,6 +14,7 @@ use super::reads::Reads;
 use super::reply;
 use super::scripts::{self, CallBy};
 use crate::backend::command_error::CommandError;
+use crate::backend::joined::both;
 use crate::policy::server_check::Answers;
 use crate::policy::server_check::rights::{RIGHTS, Refused, Right, Why, right};
 use crate::values::error::Reason;

@@ -29,6 +29,7 @@ use super::sentinel;
 use super::server_info::{ServerInfo, ServerRole, read_server_info};
 use super::target::{Landing, Outdated};
 use crate::backend::command_error::{self, CommandError};
+use crate::backend::joined::both;
 use crate::observe;
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::server_check::Pushes;
@@ -367,35 +368,6 @@ async fn keep_epochs_rising(
         }
         error => error,
     })
-}
-
-/// Runs both futures at the same time; the first one is polled first.
-pub(super) async fn both<A, B>(
-    first: impl Future<Output = A>,
-    second: impl Future<Output = B>,
-) -> (A, B) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    let (mut one, mut two) = (None, None);
-    std::future::poll_fn(|cx| {
-        if one.is_none()
-            && let Poll::Ready(done) = first.as_mut().poll(cx)
-        {
-            one = Some(done);
-        }
-        if two.is_none()
-            && let Poll::Ready(done) = second.as_mut().poll(cx)
-        {
-            two = Some(done);
-        }
-        match (one.take(), two.take()) {
-            (Some(one), Some(two)) => Poll::Ready((one, two)),
-            unfinished => {
-                (one, two) = unfinished;
-                Poll::Pending
-            }
-        }
-    })
-    .await
 }
 
 /// A random channel name. Two connections that share one ignore each other's messages.

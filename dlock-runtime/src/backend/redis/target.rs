@@ -57,7 +57,7 @@ struct TargetState {
 
 impl TargetState {
     /// The name leads to both servers; `true`: that was not known.
-    fn leads_to(&mut self, both: &[String; 2]) -> bool {
+    fn note_other_server(&mut self, both: &[String; 2]) -> bool {
         let is_news = self.several.is_none();
         self.several.get_or_insert_with(|| both.clone());
         is_news
@@ -138,7 +138,7 @@ impl ConnectionTarget {
             let mut present = state.connections.iter().filter_map(Weak::upgrade);
             if was_left && present.any(|it| it.works()) {
                 // An attempt that began before the change proves nothing.
-                let is_news = asked == self.generation() && state.leads_to(&both);
+                let is_news = asked == self.generation() && state.note_other_server(&both);
                 return Err(is_news.then_some(both));
             }
             older = std::mem::take(&mut state.connections);
@@ -181,7 +181,7 @@ impl ConnectionTarget {
     /// The name leads to this server, too; `true`: that was not known.
     pub(super) fn leads_beside(&self, present: &Landing, other: &str) -> bool {
         self.lock()
-            .leads_to(&[present.at.clone(), other.to_owned()])
+            .note_other_server(&[present.at.clone(), other.to_owned()])
     }
 
     /// Two servers to which the name leads, if it was seen to lead to several.

@@ -38,7 +38,12 @@ impl HandoffChain {
 impl Grant {
     /// Allows hand-offs within `bounds`. `now` is when this process learned of the grant; `margin`
     /// is that of the pools which share the queue.
-    pub(crate) fn to_be_handed_on(mut self, bounds: &Handoff, margin: Margin, now: Moment) -> Self {
+    pub(crate) fn with_handoff_limit(
+        mut self,
+        bounds: &Handoff,
+        margin: Margin,
+        now: Moment,
+    ) -> Self {
         self.margin = margin;
         self.chain.left = bounds.most;
         // `within` counts from `now`, for the grant may have been on its way for longer than that;

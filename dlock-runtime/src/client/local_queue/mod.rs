@@ -147,7 +147,7 @@ impl<W> LocalQueue<W> {
         None
     }
 
-    /// Sends all waiters away.
+    /// Rejects all waiters.
     pub(crate) fn clear(&mut self) -> (Fifo<W>, Option<Attempt>) {
         self.unresponsive.clear();
         (std::mem::take(&mut self.fifo), self.vacate())
@@ -196,7 +196,7 @@ impl<W> LocalQueue<W> {
 
     /// A waiter responds. Returns whether it was marked unresponsive, so that there is more to do
     /// now.
-    pub(crate) fn responds(&mut self, waiter_id: WaiterId) -> bool {
+    pub(crate) fn mark_responsive(&mut self, waiter_id: WaiterId) -> bool {
         self.unresponsive.remove(&waiter_id)
     }
 
@@ -205,7 +205,7 @@ impl<W> LocalQueue<W> {
         waiter_ids.find(|waiter_id| !self.unresponsive.contains(waiter_id))
     }
 
-    pub(crate) fn is_waited_at(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         !self.fifo.is_empty()
     }
 }
@@ -358,7 +358,7 @@ impl<W> LocalQueue<W> {
     }
 
     /// Whether the next poll is sent alone and not batched.
-    pub(crate) fn polls_by_itself(&mut self) -> bool {
+    pub(crate) fn take_early_flush(&mut self) -> bool {
         std::mem::take(&mut self.flushes_early)
     }
 

@@ -78,9 +78,9 @@ fn names(queue: &Queue) -> Vec<&'static str> {
 #[test]
 fn the_queue_is_in_order_of_arrival() {
     let mut queue = Queue::default();
-    assert!(!queue.is_waited_at() && queue.first().is_none());
+    assert!(!queue.has_waiters() && queue.first().is_none());
     let waiter_ids = ["a", "b", "c"].map(|name| queue.enter(name));
-    assert!(waiter_ids.is_sorted() && queue.is_waited_at());
+    assert!(waiter_ids.is_sorted() && queue.has_waiters());
     assert_eq!(
         (names(&queue), queue.first()),
         (vec!["a", "b", "c"], Some(&"a"))
@@ -209,7 +209,7 @@ fn a_place_that_nobody_waits_for_is_named_once() {
             fifo.into_iter().map(|(_, who)| who).collect::<Vec<_>>(),
             ["a", "b"]
         );
-        assert_eq!((queue.is_waited_at(), queue.clear().1), (false, None));
+        assert_eq!((queue.has_waiters(), queue.clear().1), (false, None));
     }
 }
 

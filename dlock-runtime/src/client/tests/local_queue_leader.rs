@@ -259,7 +259,7 @@ fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
             queue.poll_now(at(now)); // not a hint: this comes from the server
         }
         if queue.next(at(now)) == LeaderStep::Poll(attempt(1)) {
-            if queue.polls_by_itself() {
+            if queue.take_early_flush() {
                 alone.push(now);
             }
             assert_eq!(
@@ -349,8 +349,8 @@ fn a_waiter_that_does_not_take_its_turn_is_passed_over_and_keeps_its_id() {
     assert_eq!(queue.check(a, at(1011)), Check::Wait, "its turn is over");
     assert!(matches!(queue.check(b, at(1012)), Check::Yours(..)));
 
-    assert!(queue.responds(a), "it was taken for unresponsive");
-    assert!(!queue.responds(a) && !queue.responds(c));
+    assert!(queue.mark_responsive(a), "it was taken for unresponsive");
+    assert!(!queue.mark_responsive(a) && !queue.mark_responsive(c));
     assert_eq!(queue.first(), Some(&"a"), "and it is first again");
 }
 
@@ -387,7 +387,7 @@ fn without_a_responsive_waiter_the_lock_is_given_up_and_not_acquired() {
         MessageOutcome::Unwanted(attempt(2))
     );
 
-    assert!(queue.responds(a));
+    assert!(queue.mark_responsive(a));
     assert_eq!(
         queue.next(at(9001)),
         LeaderStep::Acquire,
@@ -416,7 +416,7 @@ fn a_leader_epoch_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
 fn held_in_a_chain() -> (Queue, [WaiterId; 2]) {
     let (mut queue, waiter_ids) = acquiring(["a", "b"]);
     let bounds = Handoff::up_to(1, ms(50));
-    let row = grant(0).to_be_handed_on(&bounds, Margin::DEFAULT, at(0));
+    let row = grant(0).with_handoff_limit(&bounds, Margin::DEFAULT, at(0));
     assert_eq!(queue.granted(token(1), row), MessageOutcome::Taken);
     assert_eq!(
         queue.next(at(0)),
@@ -435,7 +435,7 @@ fn a_grant_is_over_earlier_where_the_margin_is_wider() {
     let margin = Margin::percent(10).unwrap();
     for (now, is_over) in [(897, false), (898, true)] {
         let (mut queue, [a]) = acquiring(["a"]);
-        let grant = grant(0).to_be_handed_on(&Handoff::up_to(0, ms(0)), margin, at(0));
+        let grant = grant(0).with_handoff_limit(&Handoff::up_to(0, ms(0)), margin, at(0));
         assert_eq!(queue.granted(token(1), grant), MessageOutcome::Taken);
         let found = queue.check(a, at(now));
         assert_eq!(found == Check::Stale(attempt(1)), is_over, "{now}");
@@ -449,7 +449,7 @@ fn how_long_a_lock_is_handed_on_counts_from_when_the_grant_is_known() {
     let bounds = Handoff::up_to(1, ms(10));
     for (known, until) in [(0, 10), (80, 90), (95, 100), (300, 100)] {
         let row = grant(0)
-            .to_be_handed_on(&bounds, Margin::DEFAULT, at(known))
+            .with_handoff_limit(&bounds, Margin::DEFAULT, at(known))
             .chain;
         assert_eq!(row.until, at(until), "known at {known}");
     }

@@ -19,11 +19,12 @@ use super::shared::{PoolTokens, SharedClient};
 use super::watchdog::Watchdog;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
+use crate::backend::joined;
 use crate::backend::memory::Memory;
 use crate::backend::offers::{Offers, WantedOffer};
 use crate::backend::quorum::{Quorum, QuorumTimes};
 use crate::backend::redis::{Cluster, NodePlan, Redis};
-use crate::backend::{self, Backend, Link, NodeBackend};
+use crate::backend::{Backend, Link, NodeBackend};
 use crate::client::tokens::Census;
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
@@ -157,7 +158,7 @@ impl Core {
         let checks = links
             .iter()
             .map(|link| link.check(self.settings.command_timeout));
-        for answer in backend::all(checks.collect()).await {
+        for answer in joined::all(checks.collect()).await {
             match answer {
                 Ok(found) => answers.extend(found),
                 Err(error) => away.push(error),
@@ -312,7 +313,7 @@ impl Core {
     }
 
     /// Tells the watchdog about a token that has no owner any more and has to be cleaned up.
-    pub(super) fn see_to(&self, unowned: Option<Token>) {
+    pub(super) fn hand_to_watchdog(&self, unowned: Option<Token>) {
         if let Some(token) = unowned {
             self.watchdog.nudge(token);
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{Hold, LockGuard, undone};
 use crate::backend::command_error::CommandError;
-use crate::backend::{Link, RENEWALS_AT_ONCE, all};
+use crate::backend::joined::all;
+use crate::backend::{Link, RENEWALS_AT_ONCE};
 use crate::client::lease::LeaseTerms;
 use crate::policy::commands::{Renewal, Renewed};
 use crate::values::error::{LockError, LostCause, Reason};

@@ -6,8 +6,8 @@
 use std::error::Error;
 
 use super::{Hold, LockGuard};
-use crate::backend::all;
 use crate::backend::command_error::{self, CommandError};
+use crate::backend::joined::all;
 use crate::client::ReturnedTo;
 use crate::client::tokens::ReleaseBy;
 use crate::observe;

@@ -113,7 +113,7 @@ impl LocalQueues {
         grant: Grant,
         now: Moment,
     ) -> Settled {
-        let grant = self.to_be_handed_on(grant, now);
+        let grant = self.with_handoff_limit(grant, now);
         let settled = self.at(queue_key, |it| it.granted(token, grant, now));
         settled.unwrap_or(Settled::NotOurs)
     }
@@ -137,7 +137,7 @@ impl LocalQueues {
                     it.queue_state.hint(now);
                     return Settled::Taken;
                 };
-                it.granted(token, self.to_be_handed_on(grant, now), now)
+                it.granted(token, self.with_handoff_limit(grant, now), now)
             })
         });
         settled.unwrap_or(Settled::NotOurs)

@@ -74,7 +74,7 @@ pub(super) enum PollResult {
     Yours(Taken),
     /// Its turn came too late for its own ttl: it has left the queue, and may join again.
     TooLate,
-    SentAway(LockError),
+    Rejected(LockError),
 }
 
 /// The first acquire was answered, and the waiter that sent it has read the answer.
@@ -125,7 +125,7 @@ impl LocalQueues {
         let closed = state.queues.closed.clone();
         let queue_key = &spec.queue_key;
         let queue_state = state.queues.at(queue_key, now);
-        let nobody_waits = !queue_state.queue.is_waited_at();
+        let nobody_waits = !queue_state.queue.has_waiters();
         let nobody_responds = !nobody_waits && queue_state.queue.first().is_none();
         let might_be_handed_on = queue_state.queue.may_be_handed_on(now);
         // The leader may still sleep until the end of a hand-off chain whose lock has been released
@@ -138,7 +138,7 @@ impl LocalQueues {
         if let Some(error) = closed {
             // The queue holds only this waiter: `close` has sent the others away.
             queue_state.queue.leave(waiter_id);
-            queue_state.sent_away.insert(waiter_id, error);
+            queue_state.rejected.insert(waiter_id, error);
         }
         let first_acquire = queue_state.first_acquire.take().map(|acquire| {
             let sender = queue_state.queue.waiters().next();
@@ -175,7 +175,7 @@ impl LocalQueues {
     ) -> (PollResult, SideEffects) {
         let checked = self.at(&spec.queue_key, |it| {
             let granted = answered.and_then(|it| it.granted).map(|(token, grant)| {
-                let grant = self.to_be_handed_on(grant, now);
+                let grant = self.with_handoff_limit(grant, now);
                 it.client().granted(token, grant, now)
             });
             let (poll_result, unowned) = self.check_in(it, spec, waiter_id, now, waker);
@@ -184,7 +184,8 @@ impl LocalQueues {
             }
             let side_effects = SideEffects {
                 unowned: [granted.and_then(Settled::unowned), unowned],
-                is_dismissed: answered.is_some_and(|by| it.queue_state.rests(by.leader_epoch)),
+                is_dismissed: answered
+                    .is_some_and(|by| it.queue_state.dismiss_if_idle(by.leader_epoch)),
             };
             (poll_result, side_effects)
         });
@@ -200,13 +201,13 @@ impl LocalQueues {
         now: Moment,
         waker: &Waker,
     ) -> (PollResult, Option<Token>) {
-        if let Some(error) = it.queue_state.sent_away.remove(&waiter_id) {
-            return (PollResult::SentAway(error), None);
+        if let Some(error) = it.queue_state.rejected.remove(&waiter_id) {
+            return (PollResult::Rejected(error), None);
         }
         // Before the check, which may drop the waiter: then it drops no last waker, for the caller
         // has this one.
         it.listen(waiter_id, waker);
-        it.queue_state.notifies |= it.queue_state.queue.responds(waiter_id);
+        it.queue_state.notifies |= it.queue_state.queue.mark_responsive(waiter_id);
         let holder = |attempt: Attempt, lease: &_| self.cell(spec, attempt, lease);
         let checked = it.client().check(waiter_id, now, &spec.terms, holder);
         let mut unowned = match checked {
@@ -251,7 +252,7 @@ impl LocalQueues {
         now: Moment,
     ) -> Option<Token> {
         self.at(queue_key, |it| {
-            it.queue_state.sent_away.remove(&waiter_id);
+            it.queue_state.rejected.remove(&waiter_id);
             it.listen(waiter_id, Waker::noop()); // so that its own is dropped after unlocking
             let unowned = it.client().leave(waiter_id, now);
             it.queue_state.wake_called(); // a pending grant may be the next waiter's now
@@ -261,22 +262,22 @@ impl LocalQueues {
         .flatten()
     }
 
-    pub(super) fn is_waited_at(&self, queue_key: &QueueKey) -> bool {
-        self.at(queue_key, |it| it.queue_state.queue.is_waited_at())
+    pub(super) fn has_waiters(&self, queue_key: &QueueKey) -> bool {
+        self.at(queue_key, |it| it.queue_state.queue.has_waiters())
             .unwrap_or(false)
     }
 
     /// Adds the pool's bounds for hand-offs to what the server granted.
-    fn to_be_handed_on(&self, grant: Grant, now: Moment) -> Grant {
-        grant.to_be_handed_on(&self.handoff, self.margin, now)
+    fn with_handoff_limit(&self, grant: Grant, now: Moment) -> Grant {
+        grant.with_handoff_limit(&self.handoff, self.margin, now)
     }
 
-    /// Sends all waiters away, also those that come later; returns the tokens that have to be
+    /// Rejects all waiters, also those that come later; returns the tokens that have to be
     /// cleaned up.
     pub(super) fn close(&self, error: &LockError, now: Moment) -> Vec<Token> {
         self.lock().queues.closed = Some(error.clone());
         let unowned =
-            |queue_key: &QueueKey| self.at(queue_key, |it| it.send_away(error, now)).flatten();
+            |queue_key: &QueueKey| self.at(queue_key, |it| it.reject(error, now)).flatten();
         self.queue_keys().iter().filter_map(unowned).collect()
     }
 }

@@ -1,5 +1,5 @@
 //! One local queue with what the driver adds: its leader, the wakers of its waiters, and the errors
-//! of waiters that were sent away.
+//! of waiters that were rejected.
 //!
 //! Everything here happens under the mutex of `shared`. Invariant: nothing is woken under it;
 //! wakers are collected, and woken after unlocking.
@@ -35,8 +35,8 @@ pub(in crate::driver) trait FirstAttempt: fmt::Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub(in crate::driver) struct QueueState {
     pub(in crate::driver) queue: LocalQueue<QueuedWaiter>,
-    /// The errors for waiters that were sent away, until they read them.
-    pub(in crate::driver) sent_away: BTreeMap<WaiterId, LockError>,
+    /// The errors for waiters that were rejected, until they read them.
+    pub(in crate::driver) rejected: BTreeMap<WaiterId, LockError>,
     /// Wakes the leader early; `None` until a leader first sleeps.
     notify: Option<Arc<Notify>>,
     /// The current leader, and when it last showed a sign of life.
@@ -114,13 +114,13 @@ pub(in crate::driver) type LeaderEpoch = u64;
 impl QueueState {
     /// Whether nothing has to be kept for anybody.
     pub(in crate::driver) fn is_idle(&self) -> bool {
-        self.queue.is_idle() && self.sent_away.is_empty()
+        self.queue.is_idle() && self.rejected.is_empty()
     }
 
     /// As [`is_idle`](Self::is_idle); also true if all it knows is a held lock that can't be handed
     /// on any more.
     pub(in crate::driver) fn is_idle_at(&self, now: Moment) -> bool {
-        self.queue.is_idle_at(now) && self.sent_away.is_empty()
+        self.queue.is_idle_at(now) && self.rejected.is_empty()
     }
 
     /// Ends the hand-off chain if the held lease does not suit the next waiter.
@@ -197,15 +197,15 @@ impl QueueState {
     }
 
     pub(in crate::driver) fn is_stuck(&self, now: Moment, after: Duration) -> bool {
-        self.queue.is_waited_at()
+        self.queue.has_waiters()
             && self
                 .leader_seen
                 .is_some_and(|seen| seen.until(now) >= after)
     }
 
     /// Dismisses the leader if nobody waits; `false` if it has work to do.
-    pub(in crate::driver) fn rests(&mut self, leader_epoch: LeaderEpoch) -> bool {
-        let rests = !self.queue.is_waited_at();
+    pub(in crate::driver) fn dismiss_if_idle(&mut self, leader_epoch: LeaderEpoch) -> bool {
+        let rests = !self.queue.has_waiters();
         if rests {
             self.leader_gone(leader_epoch);
         }
@@ -297,10 +297,10 @@ impl Locked<'_> {
         next
     }
 
-    pub(in crate::driver) fn send_away(&mut self, error: &LockError, now: Moment) -> Option<Token> {
+    pub(in crate::driver) fn reject(&mut self, error: &LockError, now: Moment) -> Option<Token> {
         let (waiters, unowned) = self.client().clear(now);
         for (waiter_id, waiter) in waiters {
-            self.queue_state.sent_away.insert(waiter_id, error.clone());
+            self.queue_state.rejected.insert(waiter_id, error.clone());
             self.queue_state.wakes.add(waiter.waker);
         }
         self.queue_state.notifies = true;
@@ -342,7 +342,7 @@ impl Locked<'_> {
         if handed_on {
             self.queue_state.wake_called();
         } else {
-            self.queue_state.notifies |= self.queue_state.queue.is_waited_at();
+            self.queue_state.notifies |= self.queue_state.queue.has_waiters();
         }
     }
 }

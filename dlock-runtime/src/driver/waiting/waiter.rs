@@ -131,7 +131,7 @@ impl<'a> Waiter<'a> {
         let (poll_result, side_effects) =
             (core.local_queues()).check(self.spec, self.id, now, cx.waker(), answered);
         for unowned in side_effects.unowned {
-            core.see_to(unowned);
+            core.hand_to_watchdog(unowned);
         }
         match leader {
             Some(leader) if side_effects.is_dismissed => leader.dismiss(),
@@ -154,7 +154,7 @@ impl<'a> Waiter<'a> {
                 self.done = true;
                 Poll::Ready(Ok(None))
             }
-            PollResult::SentAway(error) => {
+            PollResult::Rejected(error) => {
                 self.done = true;
                 Poll::Ready(Err(error))
             }
@@ -175,11 +175,11 @@ impl Drop for Waiter<'_> {
         if !self.done {
             let now = self.core.now();
             self.core
-                .see_to(self.core.local_queues().leave(queue_key, self.id, now));
+                .hand_to_watchdog(self.core.local_queues().leave(queue_key, self.id, now));
         }
         // Waiters that came meanwhile inherit the acquire that is on its way.
         if let Some(acquire) = self.own.take() {
-            if self.core.local_queues().is_waited_at(queue_key) {
+            if self.core.local_queues().has_waiters(queue_key) {
                 acquire.spawn(None);
             } else {
                 acquire.give_up();

@@ -8,7 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::backend::command_error::CommandError;
-use crate::backend::{self, Answer, Link};
+use crate::backend::joined;
+use crate::backend::{Answer, Link};
 use crate::driver::core::Core;
 use crate::values::error::LockError;
 use crate::values::key::Key;
@@ -243,7 +244,7 @@ impl Listing {
                     link.inspect(&[*key], part, within).await
                 })
             });
-            for one in backend::all(each.collect()).await {
+            for one in joined::all(each.collect()).await {
                 match one {
                     Ok(stored) => looked.extend(stored.into_iter().map(Ok)),
                     Err(error) => looked.push(Err(error)),

@@ -61,7 +61,7 @@ pub(crate) enum Known<'a, T> {
     Ours(&'a T),
     /// This process was forked from the one that has it.
     Inherited,
-    Nobodys,
+    Unset,
 }
 
 impl<T> PerProcess<T> {
@@ -92,7 +92,7 @@ impl<T: Default> PerProcess<T> {
     /// This process's own value, if it exists.
     pub(crate) fn known(&self) -> Known<'_, T> {
         let here = id();
-        let mut known = Known::Nobodys;
+        let mut known = Known::Unset;
         let mut next = Some(self);
         while let Some(it) = next {
             match it.process.load(Ordering::Acquire) {

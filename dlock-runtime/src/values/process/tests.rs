@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 #[test]
 fn a_child_has_a_value_of_its_own_whatever_became_of_its_parents() {
     let value: PerProcess<Mutex<u32>> = PerProcess::new(Mutex::new(0));
-    assert!(matches!(value.known(), Known::Nobodys));
+    assert!(matches!(value.known(), Known::Unset));
     let parent = Home::elsewhere().0;
     value.process.store(parent, Ordering::Release);
     assert!(matches!(value.known(), Known::Inherited));

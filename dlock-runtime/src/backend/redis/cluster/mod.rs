@@ -24,10 +24,9 @@ use self::link::ClusterLink;
 use self::nodes::{ClusterNodes, unserved, unserved_slots};
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
+use crate::backend::joined::all;
 use crate::backend::offers::Offers;
-use crate::backend::{
-    Answer, Backend, BackgroundTask, Connected, Link, Listener, WatchdogKind, all,
-};
+use crate::backend::{Answer, Backend, BackgroundTask, Connected, Link, Listener, WatchdogKind};
 use crate::values::config::{ClusterAddress, Host, Settings};
 use crate::values::moment::Moment;
 use crate::values::slot::slot;

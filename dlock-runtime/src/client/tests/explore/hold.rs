@@ -21,7 +21,7 @@ impl Process {
         let Phase::Queue(waiter_id) = self.contenders[who].phase else {
             return;
         };
-        self.queue.responds(waiter_id);
+        self.queue.mark_responsive(waiter_id);
         let (now, terms) = (turn.now(), self.terms(turn, who));
         if turn.run.is(Mutant::HandedOnAfresh) {
             return self.look_in_two_steps(turn, who, waiter_id);
@@ -36,7 +36,7 @@ impl Process {
             }
             Checked::TooLate { unowned, left } => {
                 turn.seen.saw(Witness::StaleGrant);
-                self.see_to(turn, Some(unowned));
+                self.hand_to_watchdog(turn, Some(unowned));
                 if left {
                     return self.enter(turn, who); // at the end of the queue again
                 }
@@ -97,7 +97,7 @@ impl Process {
             .is_none()
         {
             turn.seen.saw(Witness::StaleGrant);
-            self.see_to(turn, Some(token));
+            self.hand_to_watchdog(turn, Some(token));
             return None;
         }
         Some(self.body_under(turn, attempt, &grant))
@@ -239,7 +239,7 @@ impl Process {
             self.contenders[who].phase = Phase::Done;
             return;
         }
-        self.see_to(turn, Some(body.token));
+        self.hand_to_watchdog(turn, Some(body.token));
         if waits && self.contenders[who].wants == Wants::Once {
             self.contenders[who].phase = Phase::Alone;
             self.go_past(turn, who, false);

@@ -24,7 +24,7 @@ impl Process {
             LeaderStep::Poll(attempt) => self.poll(turn, attempt),
             LeaderStep::GiveUp(attempt) => {
                 turn.seen.saw(Witness::StaleGrant);
-                self.see_to(turn, Some(attempt.token));
+                self.hand_to_watchdog(turn, Some(attempt.token));
             }
             LeaderStep::PassOn | LeaderStep::Sleep(_) | LeaderStep::Rest => {}
         }
@@ -35,7 +35,7 @@ impl Process {
             return;
         };
         let Some((attempt, command)) = self.prepare(turn, first, true) else {
-            return self.send_away(turn);
+            return self.reject(turn);
         };
         self.client(turn).sending(Attempt {
             token: attempt.token,
@@ -125,7 +125,7 @@ impl Process {
 
     /// The run has no more tokens for this process: all waiters leave, as after a permanent
     /// refusal.
-    fn send_away(&mut self, turn: &Turn<'_>) {
+    fn reject(&mut self, turn: &Turn<'_>) {
         let (line, unowned) = self.client(turn).clear(turn.now());
         for (_, who) in line {
             if let Some(attempt) = self.contenders[who].over.take() {
@@ -133,13 +133,13 @@ impl Process {
             }
             self.contenders[who].phase = Phase::Done;
         }
-        self.see_to(turn, unowned);
+        self.hand_to_watchdog(turn, unowned);
     }
 
     fn polls_again(&mut self, turn: &Turn<'_>, token: Token, pause: std::time::Duration) {
         let next = turn.now().plus(pause);
         let settled = self.client(turn).queued(token, next, turn.now());
-        self.see_to(turn, settled.unowned());
+        self.hand_to_watchdog(turn, settled.unowned());
     }
 }
 
@@ -191,7 +191,7 @@ impl Process {
             Acquired::WrongKind { .. } => {
                 turn.seen.saw(Witness::WrongKind);
                 self.created_nothing(turn, token);
-                self.send_away(turn);
+                self.reject(turn);
             }
             Acquired::Busy(busy) => {
                 self.created_nothing(turn, token);
@@ -253,7 +253,7 @@ impl Process {
             }
             Polled::Queued(_) if !self.answers_at(&attempt) => {
                 let unowned = self.client(turn).unreachable(&attempt, turn.now());
-                self.see_to(turn, unowned);
+                self.hand_to_watchdog(turn, unowned);
             }
             Polled::Queued(busy) => self.queued(turn, token, &busy),
             Polled::Gone { .. } => {
@@ -269,9 +269,9 @@ impl Process {
         }
         self.was_late = false;
         Self::saw_held(turn, grant.how);
-        let grant = grant.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT, turn.now());
+        let grant = grant.with_handoff_limit(&turn.run.handoff(), Margin::DEFAULT, turn.now());
         let settled = self.client(turn).granted(token, grant, turn.now());
-        self.see_to(turn, settled.unowned());
+        self.hand_to_watchdog(turn, settled.unowned());
     }
 
     fn queued(&mut self, turn: &Turn<'_>, token: Token, busy: &Busy) {

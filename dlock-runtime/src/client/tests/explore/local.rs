@@ -124,7 +124,7 @@ impl Local {
     pub(super) fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
         match step {
             Step::Enter(who) => {
-                self.notify |= self.queue.is_waited_at() && self.queue.first().is_none();
+                self.notify |= self.queue.has_waiters() && self.queue.first().is_none();
                 let waiter_id = self.queue.enter(who);
                 self.waiters[who] = Waiter::In {
                     waiter_id,
@@ -174,7 +174,7 @@ impl Local {
         let Waiter::In { waiter_id, .. } = self.waiters[who] else {
             return None;
         };
-        self.notify |= self.queue.responds(waiter_id);
+        self.notify |= self.queue.mark_responsive(waiter_id);
         let mut others = self.waiters.iter().zip(self.passed);
         let before_me = others.any(|(it, passed)| {
             !passed && matches!(it, Waiter::In { waiter_id: theirs, .. } if *theirs < waiter_id)
@@ -213,7 +213,7 @@ impl Local {
                 called.inspect(|who| self.passed[*who] = true);
                 self.wake_called();
             }
-            LeaderStep::Acquire if self.asked == self.rest.0 => return self.send_away(),
+            LeaderStep::Acquire if self.asked == self.rest.0 => return self.reject(),
             LeaderStep::Acquire => {
                 self.asked += 1;
                 self.queue.acquiring(attempt(self.asked));
@@ -239,7 +239,7 @@ impl Local {
         let token = Token::of_test(number);
         match answer {
             Answer::Granted => self.granted(token, forgets),
-            Answer::Refused if polled => self.send_away(),
+            Answer::Refused if polled => self.reject(),
             Answer::Unclear if !polled => {
                 let ours = self.queue.ended(token, self.in_a_tick());
                 ours.then(|| self.end(token, End::CleanedUp)).flatten()
@@ -252,7 +252,7 @@ impl Local {
                 let ours = self.queue.ended(token, self.at());
                 let wrong = ours.then(|| self.end(token, End::Nothing)).flatten();
                 if answer == Answer::Refused {
-                    return wrong.or(self.send_away());
+                    return wrong.or(self.reject());
                 }
                 wrong
             }
@@ -299,7 +299,7 @@ impl Local {
         wrong
     }
 
-    fn send_away(&mut self) -> Option<&'static str> {
+    fn reject(&mut self) -> Option<&'static str> {
         let (line, unwanted) = self.queue.clear();
         for (_, who) in line {
             self.waiters[who] = Waiter::Gone;

@@ -11,7 +11,7 @@ impl Local {
         let called = self.queue.called().map(|who| self.waiters[*who]);
         let mut awake = self.waiters.iter();
         let somebody = awake.any(|it| matches!(it, Waiter::In { woken: true, .. }));
-        if self.queue.is_waited_at() && self.leader == Leader::None && !somebody {
+        if self.queue.has_waiters() && self.leader == Leader::None && !somebody {
             return Some("nobody drives, and nobody will");
         }
         if matches!(self.queue.remote(), Remote::Granted(..))

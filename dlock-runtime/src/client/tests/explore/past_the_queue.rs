@@ -98,13 +98,13 @@ pub(super) fn pushed(
             return;
         }
         Some(token) => {
-            let grant = grant.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT, turn.now());
+            let grant = grant.with_handoff_limit(&turn.run.handoff(), Margin::DEFAULT, turn.now());
             process.client(turn).granted(token, grant, turn.now())
         }
     };
     match settled {
         Settled::Taken => turn.seen.saw(Witness::HeldByPush),
-        Settled::Unowned(token) => process.see_to(turn, Some(token)),
+        Settled::Unowned(token) => process.hand_to_watchdog(turn, Some(token)),
         Settled::NotOurs => stray(process, turn, push),
     }
 }

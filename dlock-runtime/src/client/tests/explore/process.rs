@@ -241,7 +241,7 @@ impl Process {
     }
 
     /// A token may be left without an owner: the watchdog cleans it up by itself.
-    pub(super) fn see_to(&mut self, turn: &Turn<'_>, unowned: Option<Token>) {
+    pub(super) fn hand_to_watchdog(&mut self, turn: &Turn<'_>, unowned: Option<Token>) {
         if let Some(token) = unowned
             && turn.run.is(Mutant::NoCleanUp)
         {
@@ -339,10 +339,10 @@ impl Process {
         let first = granted && self.queue.called() == Some(&who);
         if let Phase::Queue(waiter_id) = self.contenders[who].phase {
             let unowned = self.client(turn).leave(waiter_id, turn.now());
-            self.see_to(turn, unowned);
+            self.hand_to_watchdog(turn, unowned);
         }
         self.contenders[who].phase = Phase::Done;
-        if first && self.queue.is_waited_at() {
+        if first && self.queue.has_waiters() {
             turn.seen.saw(Witness::GrantInherited);
         }
     }
@@ -352,7 +352,7 @@ impl Process {
         // The pool checks whether the lock may still be handed on, but to forget the queue is right
         // at any time.
         let is_held = matches!(self.queue.remote(), Remote::Held(..));
-        if turn.run.forgets_queues && is_held && !self.queue.is_waited_at() {
+        if turn.run.forgets_queues && is_held && !self.queue.has_waiters() {
             turn.seen.saw(Witness::QueueForgotten);
             self.queue = LocalQueue::default();
         }

@@ -37,7 +37,7 @@ impl Process {
 
     /// The machine does not say whether it has a leader; but it gives the lead only if it is free.
     pub(super) fn is_driven(&self) -> bool {
-        if self.queue.is_waited_at() {
+        if self.queue.has_waiters() {
             !self.queue.clone().become_leader()
         } else {
             // No waiters: only a leader that has not noticed that yet keeps an empty queue from

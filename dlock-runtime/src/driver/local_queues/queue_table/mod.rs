@@ -89,7 +89,7 @@ impl QueueTable {
         let mut looked_at = 0;
         for queue_key in own.range(QueueKey::all_own(key)) {
             let queue = self.by_key.get(queue_key).map(|it| &it.queue);
-            let Some(queue) = queue.filter(|it| it.is_waited_at()) else {
+            let Some(queue) = queue.filter(|it| it.has_waiters()) else {
                 nobodys.push(queue_key.clone());
                 continue;
             };

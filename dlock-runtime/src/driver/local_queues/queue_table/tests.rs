@@ -138,7 +138,7 @@ fn who_was_sent_away_will_hear_it() {
     for number in 0..MANY {
         let queue_key = QueueKey::for_all(format!("k{number}").into());
         let queue_state = keys.at(&queue_key, Moment::from_nanos(number as u64));
-        queue_state.sent_away.insert(1, LockError::ShutDown);
+        queue_state.rejected.insert(1, LockError::ShutDown);
     }
     assert_eq!(keys.by_key.len(), MANY);
 }
@@ -166,7 +166,7 @@ async fn told(holder: &str, kinds: &[&str]) -> Vec<usize> {
     let mut state = pool.core().local_queues().lock();
     let key: std::sync::Arc<str> = holder.key().as_str().into();
     let all: Vec<_> = (state.queues.own_of_quorum.iter().flatten())
-        .filter(|it| *it.key() == key && state.queues.by_key[*it].queue.is_waited_at())
+        .filter(|it| *it.key() == key && state.queues.by_key[*it].queue.has_waiters())
         .cloned()
         .collect();
     assert_eq!(all.len(), kinds.len());

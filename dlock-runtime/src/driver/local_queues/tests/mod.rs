@@ -59,8 +59,8 @@ fn one_run(chances: Chances, waiters_may_go: bool, handed_on: &Arc<AtomicUsize>)
             "in order of arrival: {:?}",
             seen.turns
         );
-        assert!(seen.turns.len() + seen.sent_away >= stay, "{seen:?}");
-        assert!(chances.closes || seen.sent_away == 0, "{seen:?}");
+        assert!(seen.turns.len() + seen.rejected >= stay, "{seen:?}");
+        assert!(chances.closes || seen.rejected == 0, "{seen:?}");
     });
 }
 

@@ -81,7 +81,7 @@ impl Site {
             side_effects
                 .unowned
                 .into_iter()
-                .for_each(|it| self.see_to(it));
+                .for_each(|it| self.hand_to_watchdog(it));
             if let Some(FirstAnswered { leader_epoch, .. }) =
                 answered.filter(|_| !side_effects.is_dismissed)
             {
@@ -92,7 +92,7 @@ impl Site {
                 PollResult::Lead(leader_epoch) => self.spawn(move |site| site.lead(leader_epoch)),
                 PollResult::Yours(taken) => return self.hold(waiter_id_at, &taken),
                 PollResult::TooLate => unreachable!("all leases are long"),
-                PollResult::SentAway(_) => return self.seen(|seen| seen.sent_away += 1),
+                PollResult::Rejected(_) => return self.seen(|seen| seen.rejected += 1),
             }
             // If it leaves at the next poll it needs no wake-up; otherwise it consumes one.
             if looks != Some(look + 1) {
@@ -126,7 +126,7 @@ impl Site {
     }
 
     fn leave(self: &Arc<Self>, waiter_id: WaiterId) {
-        self.see_to(self.local_queues.leave(&queue_key(), waiter_id, self.now()));
+        self.hand_to_watchdog(self.local_queues.leave(&queue_key(), waiter_id, self.now()));
     }
 
     /// The number of this queue among those of the run, in order of first use.
@@ -195,7 +195,7 @@ impl Site {
                 .at(&queue_key(), |it| it.next(leader_epoch, self.now()));
             match next.unwrap_or(LeaderStep::Rest) {
                 LeaderStep::Rest => return,
-                LeaderStep::GiveUp(attempt) => self.see_to(Some(attempt.token)),
+                LeaderStep::GiveUp(attempt) => self.hand_to_watchdog(Some(attempt.token)),
                 _ if self.is_lost() => break,
                 LeaderStep::Acquire => match self.send_acquire(leader_epoch) {
                     Asked::Lost => break,
@@ -224,7 +224,7 @@ impl Site {
         let settled = self
             .local_queues
             .granted_to_leader(&queue_key(), token, grant, self.now());
-        self.see_to(settled.unowned());
+        self.hand_to_watchdog(settled.unowned());
     }
 
     fn send_acquire(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> Asked {
@@ -251,7 +251,7 @@ impl Site {
                 .local_queues
                 .abandoned(Some(&queue_key()), token, times, None, now)
             {
-                self.see_to(Some(token));
+                self.hand_to_watchdog(Some(token));
             }
             return Asked::Lost;
         }
@@ -261,7 +261,7 @@ impl Site {
         let next = self.next_poll();
         let settled =
             (self.local_queues).at(&queue_key(), |it| it.client().queued(token, next, now));
-        self.see_to(settled.and_then(Settled::unowned));
+        self.hand_to_watchdog(settled.and_then(Settled::unowned));
         Asked::Waits
     }
 
@@ -290,7 +290,7 @@ impl Site {
             assert_eq!(awaits.flatten(), None, "lost by the server");
             None
         };
-        self.see_to(settled.and_then(Settled::unowned));
+        self.hand_to_watchdog(settled.and_then(Settled::unowned));
     }
 
     /// Where pushes may be lost, the next poll is due at once; otherwise there is none.

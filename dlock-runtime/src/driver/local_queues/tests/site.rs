@@ -94,7 +94,7 @@ pub(super) struct Seen {
     /// An idle queue is removed, and the next one counts its waiter ids from 1 again: each queue
     /// has an identity of its own.
     pub(super) local_queues: Vec<Arc<()>>,
-    pub(super) sent_away: usize,
+    pub(super) rejected: usize,
     pub(super) holds: bool,
     /// The last holder: its token, and how often the lock had been handed on.
     pub(super) last: (u64, u16),
@@ -183,7 +183,7 @@ impl Site {
     pub(super) fn closer(self: &Arc<Self>) {
         self.spawn(|site| {
             for token in site.local_queues.close(&LockError::ShutDown, site.now()) {
-                site.see_to(Some(token));
+                site.hand_to_watchdog(Some(token));
             }
         });
     }
@@ -238,7 +238,7 @@ impl Site {
     }
 
     /// Cleans up after a token without an owner, as the watchdog does.
-    pub(super) fn see_to(self: &Arc<Self>, unowned: Option<Token>) {
+    pub(super) fn hand_to_watchdog(self: &Arc<Self>, unowned: Option<Token>) {
         let Some(token) = unowned else {
             return;
         };
@@ -272,7 +272,7 @@ impl Site {
         let settled = self
             .local_queues
             .granted(&KEY.into(), &value(token), grant, self.now());
-        self.see_to(settled.unowned());
+        self.hand_to_watchdog(settled.unowned());
     }
 
     pub(super) fn grant(&self, how: GrantKind) -> Grant {

@@ -30,7 +30,7 @@ impl Leader {
             grant,
             self.now(),
         );
-        self.core.see_to(settled.unowned());
+        self.core.hand_to_watchdog(settled.unowned());
     }
 
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
@@ -77,7 +77,8 @@ impl Leader {
             it.queue_state.failed = failed.map(|error| Box::new((now, error)));
             it.client().queued(token, next, now)
         });
-        self.core.see_to(settled.and_then(Settled::unowned));
+        self.core
+            .hand_to_watchdog(settled.and_then(Settled::unowned));
     }
 
     /// The server queued nothing: the key holds another layout, or has no time to live. A program
@@ -89,7 +90,7 @@ impl Leader {
         match why {
             Ok(InTheWay::Endless(refusal)) => match self.retries().endless(now, interval) {
                 Some(pause) => self.pause(pause, None),
-                None => self.send_away(refusal),
+                None => self.reject(refusal),
             },
             Ok(InTheWay::Somebody { left, .. }) => {
                 self.succeeded();
@@ -98,7 +99,7 @@ impl Leader {
             }
             Err(refusal) => {
                 self.succeeded();
-                self.send_away(refusal);
+                self.reject(refusal);
             }
         }
     }
@@ -132,7 +133,7 @@ impl Leader {
 
     pub(super) fn poll_failed(&mut self, token: Token, error: CommandError) {
         if !error.may_pass() {
-            return self.send_away(error); // which also gives up the queue entry
+            return self.reject(error); // which also gives up the queue entry
         }
         let now = self.now();
         let pause = self.retries().failed(now);
@@ -142,7 +143,7 @@ impl Leader {
 
     pub(super) fn failed(&mut self, error: CommandError) {
         if !error.may_pass() {
-            return self.send_away(error);
+            return self.reject(error);
         }
         let now = self.now();
         let pause = match error {
@@ -175,7 +176,7 @@ impl Leader {
         });
     }
 
-    pub(super) fn send_away(&self, error: CommandError) {
+    pub(super) fn reject(&self, error: CommandError) {
         let local_queues = self.core.local_queues();
         let now = self.now();
         let unowned = local_queues.at(self.queue_key(), |it| {
@@ -188,8 +189,8 @@ impl Leader {
                 .first()
                 .map(|first| first.spec.key.clone());
             let error: LockError = self.core.error(error, key.as_ref());
-            it.send_away(&error, now)
+            it.reject(&error, now)
         });
-        self.core.see_to(unowned.flatten());
+        self.core.hand_to_watchdog(unowned.flatten());
     }
 }

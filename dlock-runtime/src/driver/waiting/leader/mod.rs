@@ -9,16 +9,15 @@
 
 mod answers;
 
-use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
+use crate::backend::joined::yield_to_ready_tasks;
 use crate::client::local_queue::{Attempt, Grant, LeaderStep};
 use crate::client::queue_key::QueueKey;
 use crate::client::retry::{Jitter, Retries};
@@ -120,7 +119,9 @@ impl Leader {
             self.granted_to_leader(token, grant);
         }
         let local_queues = self.core.local_queues();
-        let rests = local_queues.at(self.queue_key(), |it| it.queue_state.rests(self.epoch));
+        let rests = local_queues.at(self.queue_key(), |it| {
+            it.queue_state.dismiss_if_idle(self.epoch)
+        });
         self.dismissed |= rests.unwrap_or(true);
         if !self.dismissed {
             runtime.spawn(self.run());
@@ -138,7 +139,7 @@ impl Leader {
                     }
                 }
                 (LeaderStep::Poll(attempt), _) => self.poll(attempt).await,
-                (LeaderStep::GiveUp(attempt), _) => self.core.see_to(Some(attempt.token)),
+                (LeaderStep::GiveUp(attempt), _) => self.core.hand_to_watchdog(Some(attempt.token)),
                 // All waiters have left, or the one whose turn it is has been woken.
                 (LeaderStep::Acquire, None) | (LeaderStep::PassOn, _) => {}
                 (LeaderStep::Sleep(until), _) => self.sleep(until).await,
@@ -176,24 +177,9 @@ impl Leader {
             // Mostly notified by a holder of this process whose release is about to be sent. The
             // server would execute an acquire in the same write before it tells the next waiter
             // elsewhere of its grant, so let the acquire leave in the next write.
-            let_others_go_first().await;
+            yield_to_ready_tasks().await;
         }
     }
-}
-
-/// Lets all tasks run that are ready, and keeps the order among those that wait here. With tokio's
-/// `yield_now`, `fair` waiters would send their acquires in reverse order, and a busy worker would
-/// keep the task from all other workers.
-async fn let_others_go_first() {
-    let mut waited = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The two commands, acquire and poll.
@@ -258,7 +244,7 @@ impl Leader {
             }
             Ok(Acquired::WrongKind { there, is_open, .. }) => {
                 open.refused(is_open);
-                self.send_away(attempt::wrong_kind(spec, &there));
+                self.reject(attempt::wrong_kind(spec, &there));
             }
             Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` cleans up
             Err(answered) => {
@@ -280,7 +266,7 @@ impl Leader {
         };
         let local_queues = core.local_queues();
         let is_flushed_early = local_queues.at(self.queue_key(), |it| {
-            it.queue_state.queue.polls_by_itself()
+            it.queue_state.queue.take_early_flush()
         });
         let answer = if is_flushed_early.unwrap_or_default() {
             Ok(None)
@@ -308,7 +294,7 @@ impl Leader {
                 let unowned = local_queues.at(self.queue_key(), |it| {
                     it.client().unreachable(&attempt, now)
                 });
-                self.core.see_to(unowned.flatten());
+                self.core.hand_to_watchdog(unowned.flatten());
             }
             Ok(Polled::Queued(busy)) => self.queued(token, &busy, &*link),
             Ok(Polled::Gone { .. }) => {
@@ -336,6 +322,3 @@ impl Drop for Leader {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -20,24 +20,11 @@ use tokio::time::{Instant, timeout_at};
 use super::kept::Query;
 use super::{BatchItem, Batcher, ItemOutcome, Waiters, command, not_sent};
 use crate::backend::command_error::CommandError;
+use crate::backend::joined::yield_to_ready_tasks;
 use crate::backend::redis::reply::{self, Replies};
 use crate::backend::redis::scripts::{self, CallBy};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
-
-/// Lets the ready tasks run. Not tokio's `yield_now`, which polls for network events first.
-async fn others_first() {
-    let mut is_behind = false;
-    poll_fn(|cx| {
-        if is_behind {
-            return Poll::Ready(());
-        }
-        is_behind = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
 
 pub(super) struct Flusher {
     batcher: Arc<Batcher>,
@@ -73,7 +60,7 @@ impl Flusher {
     }
 
     /// Creates one for a full batch, besides the one that is pending.
-    pub(super) fn besides(batcher: &Arc<Batcher>) -> Self {
+    pub(super) fn for_full_batch(batcher: &Arc<Batcher>) -> Self {
         let mut it = Self::new(batcher);
         it.is_pending = false;
         it
@@ -81,13 +68,13 @@ impl Flusher {
 
     /// Creates one for a batch that was taken.
     fn of_taken(batcher: &Arc<Batcher>, batch: Vec<BatchItem>) -> Self {
-        let mut it = Self::besides(batcher);
+        let mut it = Self::for_full_batch(batcher);
         (it.batch, it.has_taken) = (batch, true);
         it
     }
 
     pub(super) async fn run(self) {
-        others_first().await;
+        yield_to_ready_tasks().await;
         self.send_batch().await;
     }
 

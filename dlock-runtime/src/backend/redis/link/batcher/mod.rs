@@ -196,7 +196,7 @@ impl Batcher {
             return BegunCommand::Alone(None);
         }
         let mut waiters = self.waiters();
-        if waiters.queue.goes_alone() {
+        if waiters.queue.claim_lone_flight() {
             drop(waiters);
             return BegunCommand::Alone(Some(InFlight(self)));
         }
@@ -295,7 +295,7 @@ impl Batcher {
     /// Sends a batch at once, a full one unless another thread has just taken some of it. The
     /// flusher that is pending sends the rest.
     fn flush_full_batch(self: &Arc<Self>) {
-        let mut flusher = Box::pin(Flusher::besides(self).send_batch());
+        let mut flusher = Box::pin(Flusher::for_full_batch(self).send_batch());
         let mut cx = Context::from_waker(Waker::noop()); // its own task polls it again
         if flusher.as_mut().poll(&mut cx).is_pending() {
             self.connection.runtime.spawn(flusher);

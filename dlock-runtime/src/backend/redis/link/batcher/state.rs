@@ -73,7 +73,7 @@ impl<T> BatcherState<T> {
 
     /// Whether few commands are in flight, no flusher is pending and no other callers are expected;
     /// then the caller sends its command itself, and calls [`ended`](Self::ended) afterwards.
-    pub(super) fn goes_alone(&mut self) -> bool {
+    pub(super) fn claim_lone_flight(&mut self) -> bool {
         let is_alone = self.in_flight < ALONE && !self.is_flushing && !self.others_follow();
         self.in_flight += usize::from(is_alone);
         is_alone

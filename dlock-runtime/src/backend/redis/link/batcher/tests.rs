@@ -170,7 +170,7 @@ impl World {
             Takes::All => MANY,
         };
         let is_alone = sent < 2 && self.flusher == Flushing::Nobody && self.latest < many;
-        assert_eq!(self.state.goes_alone(), is_alone);
+        assert_eq!(self.state.claim_lone_flight(), is_alone);
         if is_alone {
             self.in_flight.push(1);
             return;
@@ -241,7 +241,7 @@ proptest! {
         world.step(&Event::Takes);
         world.step(&Event::Sends);
         world.step(&Event::Ends(0));
-        assert!(world.state.goes_alone());
+        assert!(world.state.claim_lone_flight());
     }
 }
 

@@ -108,7 +108,7 @@ impl Heartbeats {
         }
         let now = Instant::now();
         let mut state = self.state()?;
-        if state.goes_at_once(now) {
+        if state.claim_lone_poll(now) {
             return None;
         }
         let (sender, answer) = oneshot::channel();

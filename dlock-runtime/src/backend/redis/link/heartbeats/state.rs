@@ -49,7 +49,7 @@ impl<T> HeartbeatState<T> {
     }
 
     /// Whether nothing was sent for a while and nothing waits; then the caller polls at once.
-    pub(super) fn goes_at_once(&mut self, now: Instant) -> bool {
+    pub(super) fn claim_lone_poll(&mut self, now: Instant) -> bool {
         let is_lone = self.waiting.is_empty() && self.window_ends().is_none_or(|end| end <= now);
         if is_lone {
             self.last = Some(now);

@@ -69,7 +69,7 @@ impl World {
         let who = self.beats;
         self.beats += 1;
         let is_lone = self.last.is_none_or(|last| last + WINDOW <= self.now);
-        let at_once = self.state.goes_at_once(self.now);
+        let at_once = self.state.claim_lone_poll(self.now);
         assert_eq!(at_once, is_lone && self.waiting.is_empty(), "who waits");
         if at_once {
             self.last = Some(self.now);
@@ -136,7 +136,7 @@ proptest! {
         world.step(&Event::Pass(25));
         assert!(world.waiting.is_empty());
         world.step(&Event::Pass(25));
-        assert!(world.state.goes_at_once(world.now), "a lone one waits for nobody");
+        assert!(world.state.claim_lone_poll(world.now), "a lone one waits for nobody");
     }
 }
 

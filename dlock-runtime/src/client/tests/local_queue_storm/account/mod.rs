@@ -99,7 +99,7 @@ impl Account {
                 (grant.chain.left, grant.chain.until) = (handoffs, until);
                 let from_bounds = Grant::in_turn(at(since), lease, since, since);
                 assert_eq!(
-                    from_bounds.to_be_handed_on(&bounds, Margin::DEFAULT, now),
+                    from_bounds.with_handoff_limit(&bounds, Margin::DEFAULT, now),
                     grant
                 );
                 self.granted(self.number(ago), grant);

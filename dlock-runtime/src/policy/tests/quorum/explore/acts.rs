@@ -302,7 +302,7 @@ impl Client {
             let claim = turn.world.claim((self.at, current.token)).clone();
             waiters.acquiring(Attempt { token, claim });
             let grant = Grant::at_once(since, terms.ttl.get(), epoch, 0);
-            let grant = grant.to_be_handed_on(&turn.run.handoff(), terms.margin, now);
+            let grant = grant.with_handoff_limit(&turn.run.handoff(), terms.margin, now);
             waiters.granted(token, grant);
             if !matches!(waiters.check(1, now), Check::Yours(..)) {
                 return self.stops(turn);
