@@ -201,10 +201,8 @@ impl Scope<'_> {
             _ => "key template",
         };
         let function = self.function.name();
-        let receiver = self.function.receiver();
-        let names: Vec<_> = (receiver.into_iter().chain(self.names()))
-            .map(|name| name.to_string())
-            .collect();
+        let names = self.names_and_receiver();
+        let names: Vec<_> = names.iter().map(Ident::to_string).collect();
         let names = names.join(", ");
         if root == "self" && names.is_empty() {
             return format!(
@@ -227,6 +225,12 @@ impl Scope<'_> {
             );
         }
         format!("unknown name `{root}` in the {template}, arguments are: {names}")
+    }
+
+    /// As [`names`](Self::names), with the receiver.
+    pub(super) fn names_and_receiver(&self) -> Vec<Ident> {
+        let receiver = self.function.receiver().into_iter();
+        receiver.chain(self.names()).collect()
     }
 
     /// The names that a placeholder can begin with, in the order of the signature.

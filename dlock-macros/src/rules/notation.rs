@@ -8,6 +8,9 @@ use proc_macro2::{Literal, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Ident, LitStr, ext::IdentExt as _};
 
+/// What begins a placeholder in other tools, and is seldom text.
+const SIGNS: &[char] = &['{', '#', '$'];
+
 impl Scope<'_> {
     /// Text, unless it names an argument in another notation: then all its values would share one
     /// lock.
@@ -22,24 +25,27 @@ impl Scope<'_> {
         let signs: &[char] = if constant {
             &['{', '#', '$', ':', '[', '(', '@', '=', '\'']
         } else {
-            &['{', '#', '$']
+            SIGNS
         };
-        let names = self.names();
-        let found = other_notation(&text, signs, false, |root| is_one_of(&names, root));
+        let (names, all) = (self.names(), self.names_and_receiver());
+        let found = other_notation(&text, signs, false, |root, _| is_one_of(&names, root));
+        // `:self` is a word like any other.
+        let found =
+            found.or_else(|| other_notation(&text, SIGNS, false, |root, _| is_one_of(&all, root)));
         let found = found.or_else(|| unopened(&text, &names));
         let Some((written, meant)) = found else {
             return Some(KeyPart::Text(text));
         };
         let tag = written.starts_with('{') && argument != "owner";
+        let verbatim = said(
+            argument,
+            &format!("dlock_runtime::Key::verbatim({})", literal.token()),
+        );
         let message = if tag {
             format!(
-                "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
+                "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, `{{<{meant}>}}` for a hash tag, or `{verbatim}` if it shall be"
             )
         } else {
-            let verbatim = said(
-                argument,
-                &format!("dlock_runtime::Key::verbatim({})", literal.token()),
-            );
             format!(
                 "`{written}` is text, the same for every value: write `<{meant}>`, or `{verbatim}` if it shall be"
             )
@@ -83,10 +89,12 @@ impl Scope<'_> {
         let Some(literal) = literal.and_then(|it| syn::parse2::<LitStr>(it).ok()) else {
             return false;
         };
-        let names = self.names();
+        let names = self.names_and_receiver();
         let parsed = template::parse(&literal.value());
         let error = parsed.ok().and_then(|template| {
-            in_template(&template, &literal, false, |root| is_one_of(&names, root))
+            in_template(&template, &literal, false, |root, _| {
+                is_one_of(&names, root)
+            })
         });
         error.map(|error| self.errors.push(error)).is_some()
     }
@@ -96,7 +104,7 @@ impl Scope<'_> {
             return false;
         };
         let text = text.value();
-        let found = self.names().into_iter().find(|name| {
+        let found = self.names_and_receiver().into_iter().find(|name| {
             let begin = format!("<{name}");
             let after = text.split_once(&begin).map(|(_, after)| after);
             after.is_some_and(|after| after.starts_with(['>', '.']))
@@ -129,7 +137,11 @@ enum Own {
 /// The error for a `lock_key!` alone, which does not know what exists: `{id}` beside a placeholder
 /// may be a hash tag, the other notations are refused.
 pub(super) fn in_lock_key(template: &Template, literal: &LitStr) -> Option<syn::Error> {
-    let begins_a_name = |root: &str| root.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    // `{user-7}` and `{eu west}` are tags, `{id}` and `{id:?}` are not.
+    let begins_a_name = |root: &str, behind: &str| {
+        root.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && (behind.is_empty() || behind.starts_with(':'))
+    };
     let has_places = template.parts.iter().any(Part::is_place);
     in_template(template, literal, has_places, begins_a_name)
 }
@@ -138,12 +150,11 @@ fn in_template(
     template: &Template,
     literal: &LitStr,
     may_be_tag: bool,
-    known: impl Fn(&str) -> bool,
+    known: impl Fn(&str, &str) -> bool,
 ) -> Option<syn::Error> {
     let mut texts = template.parts.iter().filter_map(Part::text);
-    let signs = &['{', '#', '$'];
     let (written, meant) =
-        texts.find_map(|text| other_notation(text, signs, may_be_tag, &known))?;
+        texts.find_map(|text| other_notation(text, SIGNS, may_be_tag, &known))?;
     let tag = if written.starts_with('{') {
         format!(", `{{<{meant}>}}` for a hash tag")
     } else {
@@ -169,29 +180,38 @@ fn said(argument: &str, value: &str) -> String {
     }
 }
 
-/// Finds a placeholder in another notation: `{id}` and `{id:?}` as in `format!`, `{order.id}`,
-/// `#id` as in Spring, `$id` as in a shell, `:id` as in a route, `[id]`, `(id)`, `@id`, `=id`,
-/// `'id` as people write. Returns it as written, and the name in it. `may_be_tag`: `{id}` may be
-/// meant, unless a `$` or `#` stands before it.
+/// Finds a placeholder in another notation: `{id}`, `{ id }` and `{id:?}` as in `format!`,
+/// `{order.id}`, `#id` as in Spring, `$id` as in a shell, `:id` as in a route, `[id]`, `(id)`, `@id`,
+/// `=id`, `'id` as people write. Returns it as written, and the name in it. `may_be_tag`: `{id}` may
+/// be meant, unless a `$` or `#` stands before it. `known`: whether that name exists, of what stands
+/// behind it in the braces.
 fn other_notation(
     text: &str,
     signs: &[char],
     may_be_tag: bool,
-    known: impl Fn(&str) -> bool,
+    known: impl Fn(&str, &str) -> bool,
 ) -> Option<(String, String)> {
     for (at, sign) in text.match_indices(signs) {
         let rest = text.get(at + 1..).unwrap_or_default();
+        let inside = match sign {
+            "{" => rest.trim_start_matches([' ', '&', '*']),
+            _ => rest,
+        };
         let is_meant = may_be_tag && !text.get(..at).unwrap_or_default().ends_with(['$', '#']);
-        let (place, after) = rest.split_at(rest.find(|c| !of_place(c)).unwrap_or(rest.len()));
+        let end = inside.find(|c| !of_place(c)).unwrap_or(inside.len());
+        let (place, after) = inside.split_at(end);
         let place = place.trim_end_matches('.');
-        let written = match (sign, after.split_once('}')) {
+        let (written, behind) = match (sign, rest.split_once('}')) {
             ("{", _) if is_meant => continue,
             ("{", None) => continue,
-            ("{", Some((spec, _))) => format!("{{{place}{spec}}}"),
+            ("{", Some((whole, _))) => {
+                let behind = after.split('}').next().unwrap_or_default();
+                (format!("{{{whole}}}"), behind.trim())
+            }
             _ if after.starts_with('>') => continue,
-            _ => format!("{sign}{place}"),
+            _ => (format!("{sign}{place}"), ""),
         };
-        if known(root(place)) {
+        if known(root(place), behind) {
             return Some((written, place.to_owned()));
         }
     }

@@ -1,7 +1,7 @@
 //! Keys that are refused, in the attribute and in `lock_key!`: names, templates, other notations,
 //! templates in expressions.
 
-use super::{accept, check, check_on};
+use super::{accept, accept_on, check, check_on};
 
 /// One error about the key literal: the message, and the text above the carets.
 #[track_caller]
@@ -111,9 +111,11 @@ fn other_notations() {
         ("item:{buyer.len}", "{buyer.len}", "buyer.len"),
         ("item:${id}", "{id}", "id"),
         ("a:<id>:{buyer}", "{buyer}", "buyer"),
+        ("item:{ id }", "{ id }", "id"),
+        ("item:{&id - 1}", "{&id - 1}", "id"),
     ] {
         let message = format!(
-            "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
+            "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, `{{<{meant}>}}` for a hash tag, or `key = dlock_runtime::Key::verbatim({key:?})` if it shall be"
         );
         let literal = format!("{key:?}");
         check(&format!("key = {literal}"), &[(&literal, &message)]);
@@ -147,6 +149,43 @@ fn other_notations() {
     ] {
         accept(&format!("key = {key:?}"));
     }
+}
+
+#[test]
+fn other_notations_of_the_receiver() {
+    let method = "async fn f(&self, id: u64) {}";
+    for (key, written, meant, tag) in [
+        ("b:{self.id}", "{self.id}", "self.id", true),
+        ("b:$self.id", "$self.id", "self.id", false),
+    ] {
+        let (literal, verbatim) = (
+            format!("{key:?}"),
+            format!("key = dlock_runtime::Key::verbatim({key:?})"),
+        );
+        let message = if tag {
+            format!(
+                "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, `{{<{meant}>}}` for a hash tag, or `{verbatim}` if it shall be"
+            )
+        } else {
+            format!(
+                "`{written}` is text, the same for every value: write `<{meant}>`, or `{verbatim}` if it shall be"
+            )
+        };
+        check_on(method, &format!("key = {literal}"), &[(&literal, &message)]);
+    }
+    let literal = r#""b:{self.id}:<id>""#;
+    let message = text_in_lock_key(
+        literal,
+        "{self.id}",
+        "self.id",
+        ", `{<self.id>}` for a hash tag",
+    );
+    check_on(
+        method,
+        &format!("key = lock_key!({literal})"),
+        &[(literal, &message)],
+    );
+    accept_on(method, r#"key = "b:self""#);
 }
 
 #[test]
@@ -363,6 +402,8 @@ fn other_notations_in_lock_key() {
         ("b:{id:?}", "{id:?}", "id", ", `{<id>}` for a hash tag"),
         ("b:${id}:<shop>", "{id}", "id", ", `{<id>}` for a hash tag"),
         ("<shop>:#{id}", "{id}", "id", ", `{<id>}` for a hash tag"),
+        ("b:{ id }", "{ id }", "id", ", `{<id>}` for a hash tag"),
+        ("b:${&id}", "{&id}", "id", ", `{<id>}` for a hash tag"),
     ] {
         let literal = format!("{key:?}");
         let message = text_in_lock_key(&literal, written, meant, tag);
@@ -376,6 +417,8 @@ fn other_notations_in_lock_key() {
         "b:id",
         "a->b>",
         "b:{7}",
+        "b:{user-7}",
+        "b:{eu west}",
     ] {
         let mended = crate::rules::lock_key(format!("::dlock_runtime, {key:?}").parse().unwrap());
         assert!(mended.is_ok(), "{key}");

@@ -70,7 +70,11 @@ fn check(arguments: &str, expected: &[(&str, &str)]) {
 
 #[track_caller]
 fn accept(arguments: &str) {
-    let [arguments, item]: [TokenStream; 2] = [arguments, ITEM].map(|text| text.parse().unwrap());
+    accept_on(ITEM, arguments);
+}
+
+fn accept_on(item: &str, arguments: &str) {
+    let [arguments, item]: [TokenStream; 2] = [arguments, item].map(|text| text.parse().unwrap());
     let errors = crate::rules::model(arguments, &item).err();
     assert!(errors.is_none(), "{}", errors.unwrap());
 }

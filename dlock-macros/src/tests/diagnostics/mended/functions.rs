@@ -140,7 +140,7 @@ const USES: &[(&str, &str, Told, &str, &str)] = &[
         "async fn purchase(pair: (u64, u64)) -> Result<u64, LockError> { Ok(pair.0) }",
         &[(
             r#""item:{pair.0}""#,
-            "`{pair.0}` is text in a cluster's hash tag, the same for every value: write `<pair.0>`, or `{<pair.0>}` for a hash tag",
+            "`{pair.0}` is text in a cluster's hash tag, the same for every value: write `<pair.0>`, `{<pair.0>}` for a hash tag, or `key = dlock_runtime::Key::verbatim(\"item:{pair.0}\")` if it shall be",
         )],
         r#"key = "item:<pair.0>""#,
         "async fn purchase(pair: (u64, u64)) -> Result<u64, LockError> { Ok(pair.0) }",
