@@ -59,7 +59,8 @@ with_one_and_three!(
     a_set_of_hostile_entries,
     a_very_long_text,
     a_huge_value,
-    a_huge_member_like_a_meta
+    a_huge_member_like_a_meta,
+    sets_of_others
 );
 
 async fn a_holder_with_a_hostile_name(server: &Servers, pool: &LockPool) {
@@ -260,6 +261,38 @@ async fn a_huge_member_like_a_meta(server: &Servers, pool: &LockPool) {
         read_once(server, "holder", async || drop(pool.holder("k").await)).await;
         let show = async || drop(pool.admin().show("k").await.unwrap());
         read_once(server, "show", show).await;
+    }
+}
+
+/// An administrator sees what stands there, and everything else beside it.
+async fn sets_of_others(server: &Servers, pool: &LockPool) {
+    let long = "x".repeat(LONG_MEMBER);
+    let keys = async || {
+        let (mut list, mut keys) = (pool.admin().list("*"), Vec::new());
+        while let Some(page) = list.next_page().await.unwrap() {
+            keys.extend(page.iter().map(|it| it.key().to_owned()));
+        }
+        keys.sort();
+        keys.dedup();
+        keys
+    };
+    for meta in ["x", "2|#|rw"] {
+        server.cmd(&["ZADD", "lock:k", "inf", meta]).await;
+        let report = pool.admin().show("k").await.unwrap();
+        assert!(report.is_some_and(|it| it.kind().is_some()), "{meta}");
+        assert_eq!(keys().await, ["k"], "{meta}");
+        server.cmd(&["DEL", "lock:k"]).await;
+    }
+    server.cmd(&["SET", "lock:k", "x", "PX", "60000"]).await;
+    server.cmd(&["SET", "lock:other", "x", "PX", "60000"]).await;
+    for companion in ["lock:@w:{lock:k}", "lock:@a:{lock:k}"] {
+        server.cmd(&["ZADD", companion, "9e15", &long]).await;
+        let before = connections(server).await;
+        assert!(pool.admin().show("k").await.unwrap().is_some());
+        assert_eq!(keys().await, ["k", "other"], "{companion}");
+        let asked = server.0.len() as u64; // the count itself is over a connection of its own
+        assert_eq!(connections(server).await, before + asked, "{companion}");
+        server.cmd(&["DEL", companion]).await;
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum CommandError {
     Unserved(Reason),
     /// May have been executed, or may yet be: clean up after it, and retry with a fresh token.
     Unclear(Reason),
+    /// What this pool asked for before, or held, stands there yet: nothing more was sent.
+    Unsettled(Reason),
     /// The server answered with an error; nothing was changed, unless it
     /// [leaves something open](Self::leaves_open).
     Refused(Refusal, Reason),
@@ -40,6 +42,7 @@ impl CommandError {
             | CommandError::Elsewhere(_)
             | CommandError::Moving(_)
             | CommandError::Unserved(_)
+            | CommandError::Unsettled(_)
             | CommandError::Unclear(_)
             | CommandError::TooFewNodes { .. } => true,
             CommandError::Refused(reason, _) => reason.may_pass(),
@@ -54,6 +57,7 @@ impl CommandError {
             | CommandError::Elsewhere(why)
             | CommandError::Moving(why)
             | CommandError::Unserved(why)
+            | CommandError::Unsettled(why)
             | CommandError::Unclear(why)
             | CommandError::Refused(_, why)
             | CommandError::TooFewNodes { why, .. }
@@ -68,6 +72,7 @@ impl CommandError {
             CommandError::Elsewhere(why) => CommandError::Elsewhere(more(why)),
             CommandError::Moving(why) => CommandError::Moving(more(why)),
             CommandError::Unserved(why) => CommandError::Unserved(more(why)),
+            CommandError::Unsettled(why) => CommandError::Unsettled(more(why)),
             CommandError::Unclear(why) => CommandError::Unclear(more(why)),
             CommandError::Refused(refusal, why) => CommandError::Refused(refusal, more(why)),
             CommandError::TooFewNodes { why, is_open } => CommandError::TooFewNodes {
@@ -113,6 +118,9 @@ impl CommandError {
             | CommandError::Unserved(source) => {
                 unavailable(key, UnavailableCause::NotServed, source)
             }
+            CommandError::Unsettled(source) => {
+                unavailable(key, UnavailableCause::Unsettled, source)
+            }
             CommandError::TooFewNodes { why, .. } => {
                 unavailable(key, UnavailableCause::TooFewNodes, why)
             }
@@ -134,6 +142,7 @@ impl fmt::Display for CommandError {
             | CommandError::Elsewhere(why)
             | CommandError::Moving(why)
             | CommandError::Unserved(why)
+            | CommandError::Unsettled(why)
             | CommandError::Unclear(why)
             | CommandError::TooFewNodes { why, .. }
             | CommandError::Setup(why) => why.fmt(f),

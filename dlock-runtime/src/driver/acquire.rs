@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::time::Sleep;
 
-use super::attempt::{self, BusyFinding, InTheWay, OpenAttempt, SentAcquire};
+use super::attempt::{self, BusyFinding, InTheWay, Landed, OpenAttempt, SentAcquire};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
 use super::local_queues::Taken;
@@ -22,7 +22,7 @@ use super::waiting::Waiter;
 use crate::backend::command_error::{self, CommandError};
 use crate::client::local_queue::{Attempt, Grant, GrantKind};
 use crate::client::spec::AcquireSpec;
-use crate::policy::commands::{Acquired, Busy, Keep};
+use crate::policy::commands::Keep;
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
 use crate::values::holder::Holder;
@@ -376,19 +376,20 @@ async fn past_the_queue(
         let tried = try_once(core, spec, until).await;
         core.check_process()?; // a forked child may poll what its parent began
         let error = match tried {
-            Ok(TryOutcome::Granted(attempt, grant)) => {
-                match take(core, spec, attempt, grant, begun) {
+            Ok((sent, Landed::Granted(grant))) => {
+                match take(core, spec, sent.attempt(), grant, begun) {
                     Some(guard) => return Ok((guard, grant)),
                     None => CommandError::Unclear(Reason::new(
                         "the lease was over before its grant arrived",
                     )),
                 }
             }
-            Ok(TryOutcome::Busy(busy)) => {
-                let taken = (&busy, begun, until);
+            Ok((_, Landed::Taken(by))) => {
+                let busy = by.busy();
+                let taken = (busy, begun, until);
                 let found = attempt::finding(core, spec, taken, &mut pause).await;
                 core.check_process()?;
-                match (found, attempt::in_the_way(&busy)) {
+                match (found, attempt::in_the_way(busy)) {
                     (BusyFinding::AskAgain, _) => continue,
                     (BusyFinding::Busy, Ok(InTheWay::Somebody { holder, left })) => {
                         return Err(deadline.busy(core, spec, holder, left));
@@ -398,11 +399,12 @@ async fn past_the_queue(
                 }
             }
             // Nothing was created, and the server's clock is known better now: try once more.
-            Ok(TryOutcome::Late) if !was_late => {
+            Ok((_, Landed::Late)) if !was_late => {
                 was_late = true;
                 continue;
             }
-            Ok(TryOutcome::Late) => attempt::clock_runs_ahead(),
+            Ok((_, Landed::Late)) => attempt::clock_runs_ahead(),
+            Ok((_, Landed::WrongKind(refusal))) => refusal,
             Err(CommandError::Elsewhere(_)) if !was_elsewhere => {
                 was_elsewhere = true;
                 continue;
@@ -419,51 +421,17 @@ async fn past_the_queue(
     }
 }
 
-/// How an attempt went that the server answered.
-enum TryOutcome {
-    Granted(Attempt, Grant),
-    Busy(Busy),
-    /// The server's clock is ahead of our estimate, which the answer has corrected.
-    Late,
-}
-
 /// One attempt; `until` bounds connecting and sending.
 async fn try_once(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     until: Moment,
-) -> Result<TryOutcome, CommandError> {
+) -> Result<(SentAcquire, Landed), CommandError> {
     let (link, when @ (_, within)) = attempt::link_until(core, spec, until).await?;
     let sent = SentAcquire::prepare(core, spec, &link, false, when);
     core.local_queues().sending(None, sent.attempt(), sent.at);
     let open = OpenAttempt::new(core, &sent, &link, None);
-    let grant = match link.acquire(&sent.command, within).await {
-        Ok(Acquired::Granted { time, epoch }) => {
-            Grant::at_once(sent.at, sent.command.lease.get(), epoch, time)
-        }
-        Ok(Acquired::Yours { time, epoch, left }) => Grant::in_turn(sent.at, left, epoch, time),
-        Ok(Acquired::Busy(busy) | Acquired::Queued(busy)) => {
-            open.created_nothing();
-            return Ok(TryOutcome::Busy(busy));
-        }
-        Ok(Acquired::NoQuorum(answer)) => {
-            open.refused(answer.is_open);
-            return Ok(TryOutcome::Busy(answer.busy));
-        }
-        Ok(Acquired::Late { .. }) => {
-            open.created_nothing();
-            return Ok(TryOutcome::Late);
-        }
-        Ok(Acquired::WrongKind { there, is_open, .. }) => {
-            open.refused(is_open);
-            return Err(attempt::wrong_kind(spec, &there));
-        }
-        Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` cleans up
-        Err(answered) => {
-            open.created_nothing();
-            return Err(answered);
-        }
-    };
-    open.answered();
-    Ok(TryOutcome::Granted(sent.attempt(), grant))
+    let answer = link.acquire(&sent.command, within).await;
+    let landed = open.read(spec, answer)?;
+    Ok((sent, landed))
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime};
 use super::core::Core;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
-use crate::client::local_queue::Attempt;
+use crate::client::local_queue::{Attempt, Grant};
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Standing;
-use crate::policy::commands::{Acquire, Busy, Claim, Left};
+use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left, NoQuorum};
 use crate::policy::queue;
 use crate::values::about::About;
 use crate::values::entry::{self, There};
@@ -120,6 +120,53 @@ impl<'a> OpenAttempt<'a> {
         }
     }
 
+    /// Reads the answer, and settles what the acquire may have left at the server. The caller takes
+    /// over the token of what was granted or queued.
+    pub(super) fn read(
+        self,
+        spec: &AcquireSpec,
+        answer: Result<Acquired, CommandError>,
+    ) -> Result<Landed, CommandError> {
+        let sent = self.sent;
+        match answer {
+            Ok(Acquired::Granted { time, epoch }) => {
+                self.answered();
+                let lease = sent.command.lease.get();
+                let grant = Grant::at_once(sent.at, lease, epoch, time);
+                Ok(Landed::Granted(grant))
+            }
+            Ok(Acquired::Yours { time, epoch, left }) => {
+                self.answered();
+                Ok(Landed::Granted(Grant::in_turn(sent.at, left, epoch, time)))
+            }
+            Ok(Acquired::Queued(busy)) if sent.command.claim.queues => {
+                self.answered();
+                Ok(Landed::Taken(Occupied::Queued(busy)))
+            }
+            Ok(Acquired::Busy(busy) | Acquired::Queued(busy)) => {
+                self.created_nothing();
+                Ok(Landed::Taken(Occupied::Nothing(busy)))
+            }
+            Ok(Acquired::NoQuorum(answer)) => {
+                self.refused(answer.is_open);
+                Ok(Landed::Taken(Occupied::NoQuorum(answer)))
+            }
+            Ok(Acquired::Late { .. }) => {
+                self.created_nothing();
+                Ok(Landed::Late)
+            }
+            Ok(Acquired::WrongKind { there, is_open, .. }) => {
+                self.refused(is_open);
+                Ok(Landed::WrongKind(wrong_kind(spec, &there)))
+            }
+            Err(unclear) if unclear.leaves_open() => Err(unclear), // its drop cleans up
+            Err(answered) => {
+                self.created_nothing();
+                Err(answered)
+            }
+        }
+    }
+
     /// It created something at the server; the code that reads the answer takes over the token.
     pub(super) fn answered(mut self) {
         self.settled = true;
@@ -138,7 +185,7 @@ impl<'a> OpenAttempt<'a> {
     }
 
     /// The lock was not granted. `is_open`: one of several servers may have something all the same.
-    pub(super) fn refused(self, is_open: bool) {
+    fn refused(self, is_open: bool) {
         if is_open {
             drop(self); // cancels it
         } else {
@@ -173,6 +220,35 @@ impl Drop for OpenAttempt<'_> {
             let claim = sent.command.claim.clone();
             core.watchdog()
                 .cancel_behind(sent.token, claim, not_after, (*link).clone());
+        }
+    }
+}
+
+/// What an acquire led to that the server answered.
+pub(super) enum Landed {
+    Granted(Grant),
+    Taken(Occupied),
+    /// Nothing was created: the server's clock is ahead of our estimate, which the answer has
+    /// corrected.
+    Late,
+    /// Two kinds were asked for at one key.
+    WrongKind(CommandError),
+}
+
+/// What is left of an acquire that met another's lock.
+pub(super) enum Occupied {
+    /// It stands in the server's queue.
+    Queued(Busy),
+    Nothing(Busy),
+    /// Some nodes may have granted it; it is being cancelled there.
+    NoQuorum(Box<NoQuorum>),
+}
+
+impl Occupied {
+    pub(super) fn busy(&self) -> &Busy {
+        match self {
+            Occupied::Queued(busy) | Occupied::Nothing(busy) => busy,
+            Occupied::NoQuorum(answer) => &answer.busy,
         }
     }
 }
@@ -272,13 +348,13 @@ pub(super) fn own_end(core: &Core, spec: &AcquireSpec, begun: Moment) -> Option<
 }
 
 fn still_there() -> CommandError {
-    CommandError::Unclear(Reason::new(
-        "what this process asked for before, or held, is still there, and the server's answer to it not",
+    CommandError::Unsettled(Reason::new(
+        "what this process asked for before, or held, stands at the key, and the server has not said what became of it",
     ))
 }
 
 /// Two kinds were asked for at one key; waiting does not resolve that.
-pub(super) fn wrong_kind(spec: &AcquireSpec, there: &str) -> CommandError {
+fn wrong_kind(spec: &AcquireSpec, there: &str) -> CommandError {
     let (ours, theirs) = (&spec.kind, There::read(there));
     let one_owner = match (ours, &theirs.kind) {
         (Kind::Owned(_), Some(Kind::Exclusive)) => true,

@@ -390,6 +390,9 @@ pub enum UnavailableCause {
     /// The nodes of a cluster answer, and none executes a command about this key: its slot is being
     /// moved, its primary replaced, or nobody serves it.
     NotServed,
+    /// An earlier attempt of this pool, or a hold that has ended, stands there, and the server has
+    /// not yet said what became of it.
+    Unsettled,
 }
 
 impl UnavailableCause {
@@ -398,6 +401,7 @@ impl UnavailableCause {
             UnavailableCause::Unreachable => "redis can't be reached",
             UnavailableCause::TooFewNodes => "too few nodes vote",
             UnavailableCause::NotServed => "the cluster does not serve this now",
+            UnavailableCause::Unsettled => "an earlier attempt of this process is not settled",
         }
     }
 
@@ -410,6 +414,7 @@ impl UnavailableCause {
             UnavailableCause::NotServed => {
                 "wait while a slot is moved or a primary replaced; else `redis-cli --cluster check` says what is wrong"
             }
+            UnavailableCause::Unsettled => "ask again; it is cleaned up, or ends with its lease",
         }
     }
 }

@@ -143,9 +143,11 @@ pub(super) fn run_id(info: &str) -> Option<String> {
         .then(|| id.to_owned())
 }
 
+/// By the server's wall clock: below zero if that was set back by more than the server's age. Then
+/// nothing is known of its age, as of a server that has just started.
 fn uptime(info: &str) -> Option<Duration> {
-    let seconds = info_field(info, "uptime_in_seconds")?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let seconds: i64 = info_field(info, "uptime_in_seconds")?.parse().ok()?;
+    Some(Duration::from_secs(seconds.try_into().unwrap_or_default()))
 }
 
 /// A field of `INFO`.

@@ -214,7 +214,7 @@ fn a_place_that_nobody_waits_for_is_named_once() {
 }
 
 #[test]
-fn everybody_is_sent_away_and_an_acquire_on_its_way_is_waited_for() {
+fn everybody_is_rejected_and_an_acquire_on_its_way_is_waited_for() {
     let (mut queue, _) = acquiring(["a"]);
     assert_eq!(queue.clear().1, None);
     assert_eq!(queue.remote(), &Remote::Acquiring(attempt(1)));

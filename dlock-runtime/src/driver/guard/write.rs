@@ -130,7 +130,8 @@ fn with_outcome(error: CommandError) -> CommandError {
         CommandError::Unsent(_)
         | CommandError::Elsewhere(_)
         | CommandError::Moving(_)
-        | CommandError::Unserved(_) => "nothing was written",
+        | CommandError::Unserved(_)
+        | CommandError::Unsettled(_) => "nothing was written",
         CommandError::Unclear(_) => {
             "the batch was applied or it was not: look before you repeat it"
         }

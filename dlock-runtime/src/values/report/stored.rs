@@ -68,6 +68,13 @@ pub(crate) struct StoredSet {
     pub(crate) left: Option<Duration>,
 }
 
+impl StoredSet {
+    /// Whether it has the meta of this layout.
+    fn is_ours(&self) -> bool {
+        self.last.len() <= entry::LONGEST && self.last.starts_with(META.as_bytes())
+    }
+}
+
 /// What a search for the holder with some fingerprint found.
 #[derive(PartialEq, Eq)]
 pub(crate) enum HolderSearch<'a> {
@@ -136,7 +143,8 @@ impl Stored {
             set.members = held.into_iter().map(|(it, left)| (it, end(left))).collect();
             set.members.sort_by_key(|(_, end)| *end);
             set.count = set.members.len();
-            if set.members.is_empty() {
+            // A set of ours ends with its last entry; another program's stays what it is.
+            if set.members.is_empty() && set.is_ours() {
                 stored.lock = StoredLock::Nothing;
             }
         }

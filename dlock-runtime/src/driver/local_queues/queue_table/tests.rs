@@ -133,7 +133,7 @@ async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
 }
 
 #[test]
-fn who_was_sent_away_will_hear_it() {
+fn a_rejected_waiter_hears_it() {
     let mut keys = QueueTable::default();
     for number in 0..MANY {
         let queue_key = QueueKey::for_all(format!("k{number}").into());

@@ -22,10 +22,10 @@ use crate::client::local_queue::{Attempt, Grant, LeaderStep};
 use crate::client::queue_key::QueueKey;
 use crate::client::retry::{Jitter, Retries};
 use crate::client::spec::AcquireSpec;
-use crate::driver::attempt::{self, OpenAttempt, SentAcquire};
+use crate::driver::attempt::{self, Landed, Occupied, OpenAttempt, SentAcquire};
 use crate::driver::core::Core;
 use crate::driver::local_queues::{FirstAnswered, LeaderEpoch};
-use crate::policy::commands::{Acquired, Left, Polled};
+use crate::policy::commands::{Left, Polled};
 use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -214,43 +214,13 @@ impl Leader {
         }
         let open = OpenAttempt::new(core, &sent, &link, Some(queue_key));
         let answer = link.acquire(&sent.command, within).await;
-        match answer {
-            Ok(Acquired::Granted { time, epoch }) => {
-                open.answered();
-                let lease = sent.command.lease.get();
-                let grant = Grant::at_once(sent.at, lease, epoch, time);
-                return Ok(Some((sent.token, grant)));
-            }
-            Ok(Acquired::Yours { time, epoch, left }) => {
-                open.answered();
-                let grant = Grant::in_turn(sent.at, left, epoch, time);
-                return Ok(Some((sent.token, grant)));
-            }
-            Ok(Acquired::Queued(busy)) => {
-                open.answered();
-                self.queued(sent.token, &busy, &*link);
-            }
-            Ok(Acquired::Busy(busy)) => {
-                open.created_nothing();
-                self.not_queued(attempt::in_the_way(&busy));
-            }
-            Ok(Acquired::NoQuorum(answer)) => {
-                open.refused(answer.is_open);
-                self.no_quorum(&answer);
-            }
-            Ok(Acquired::Late { .. }) => {
-                open.created_nothing();
-                self.late();
-            }
-            Ok(Acquired::WrongKind { there, is_open, .. }) => {
-                open.refused(is_open);
-                self.reject(attempt::wrong_kind(spec, &there));
-            }
-            Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` cleans up
-            Err(answered) => {
-                open.created_nothing();
-                return Err(answered);
-            }
+        match open.read(spec, answer)? {
+            Landed::Granted(grant) => return Ok(Some((sent.token, grant))),
+            Landed::Taken(Occupied::Queued(busy)) => self.queued(sent.token, &busy, &*link),
+            Landed::Taken(Occupied::Nothing(busy)) => self.not_queued(attempt::in_the_way(&busy)),
+            Landed::Taken(Occupied::NoQuorum(answer)) => self.no_quorum(&answer),
+            Landed::Late => self.late(),
+            Landed::WrongKind(refusal) => self.reject(refusal),
         }
         Ok(None)
     }

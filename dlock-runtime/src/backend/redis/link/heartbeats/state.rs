@@ -57,7 +57,7 @@ impl<T> HeartbeatState<T> {
         is_lone
     }
 
-    /// Queues an item. Call it only after [`goes_at_once`](Self::goes_at_once) returned `false`.
+    /// Queues an item. Call it only after [`claim_lone_poll`](Self::claim_lone_poll) returned `false`.
     pub(super) fn wait(&mut self, item: T, now: Instant) -> QueuedHeartbeat<T> {
         let id = HeartbeatId(self.tickets);
         self.tickets += 1;
