@@ -198,7 +198,9 @@ impl Listing {
             // No lock can have the name of a queue or a counter, in whichever namespace.
             bare.is_some_and(|it| self.pattern.matches(it) && self.name(it.to_owned()).is_ok())
         };
-        let wanted: Vec<String> = step.keys.into_iter().filter(is_wanted).collect();
+        // Several nodes tell of the same lock, and what reads it asks them all.
+        let mut wanted: Vec<String> = step.keys.into_iter().filter(is_wanted).collect();
+        wanted.retain(|key| !self.found.contains(key));
         self.found.extend(wanted);
         self.cursor = step.cursor;
         if step.cursor == 0 {

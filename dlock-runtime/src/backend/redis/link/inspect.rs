@@ -92,9 +92,7 @@ impl RedisLink {
         let (queue, heartbeats) = (of.queue.text(), of.heartbeats.text());
         let value = self.connection.reading.now().get(lock);
         ask.extend([value, Cmd::pttl(lock), Cmd::zcard(&queue)]);
-        let [from, to] = [part.from, part.from + part.most - 1].map(|it| it.to_string());
-        let range = |key: &str| self.members(key, &[&from, &to, "WITHSCORES"]);
-        ask.extend([range(&queue), range(&heartbeats)]);
+        ask.extend([range(&queue, part), range(&heartbeats, part)]);
     }
 
     /// The commands whose answers [`read_set`] reads.
@@ -106,15 +104,22 @@ impl RedisLink {
         ask.push(self.members(lock, &[&by_ends[..], &["WITHSCORES"]].concat()));
     }
 
-    /// A part of a set, each member cut where there are scripts: a stranger's may have megabytes.
-    fn members(&self, key: &str, words: &[&str]) -> Cmd {
+    /// A part of the set at a lock's key, each member cut where there are scripts.
+    fn members(&self, lock: &str, words: &[&str]) -> Cmd {
         if self.connection.has_scripts {
-            return scripts::MEMBERS.call(CallBy::Text(Reads::Whole), &[key], words);
+            return scripts::MEMBERS.call(CallBy::Text(Reads::Whole), &[lock], words);
         }
         let mut range = redis::cmd("ZRANGE");
-        range.arg(key).arg(words);
+        range.arg(lock).arg(words);
         range
     }
+}
+
+fn range(key: &str, part: Part) -> Cmd {
+    let last = part.from + part.most - 1;
+    let mut range = redis::cmd("ZRANGE");
+    range.arg(key).arg(part.from).arg(last).arg("WITHSCORES");
+    range
 }
 
 fn scanned(answer: &Value) -> Option<Scanned> {
