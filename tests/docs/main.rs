@@ -2,7 +2,8 @@
 //! cell for each column, and those of arguments and settings a row for each.
 //!
 //! `page` splits a page into prose and fenced blocks; `links`, `code` and `tables` check them, and
-//! `lists` compares with the code. Each check is also tested on bad pages.
+//! `lists` compares with the code. `names` checks how types are called. Each check is also tested on
+//! what is bad.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +14,7 @@
 mod code;
 mod links;
 mod lists;
+mod names;
 mod offered;
 mod page;
 mod tables;
@@ -49,6 +51,16 @@ fn the_book_has_every_page_once() {
     let mut pages: Vec<String> = all(&root()).into_iter().map(|page| page.path).collect();
     pages.retain(|path| path.starts_with("docs/") && path != "docs/SUMMARY.md");
     assert_eq!(listed, pages);
+}
+
+#[test]
+fn no_two_types_of_a_crate_share_a_name() {
+    for folder in names::CRATES {
+        let sources = names::sources(&root().join(folder));
+        assert!(!sources.is_empty(), "{folder}");
+        let shared = names::shared(sources.into_iter());
+        assert!(shared.is_empty(), "{folder}: {}", shared.join("\n"));
+    }
 }
 
 #[test]
