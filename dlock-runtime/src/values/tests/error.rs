@@ -296,6 +296,15 @@ fn others_say_what_to_do() {
         ),
         (
             LockError::Unavailable {
+                key: Some(key()),
+                cause: UnavailableCause::Unsettled,
+                server: None,
+                source: Reason::new("stands at the key"),
+            },
+            "an earlier attempt of this process is not settled (item:7): ask again",
+        ),
+        (
+            LockError::Unavailable {
                 key: None,
                 cause: UnavailableCause::Unreachable,
                 server: Some(Reason::new("redis://a:1/0")),
