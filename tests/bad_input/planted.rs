@@ -280,11 +280,12 @@ async fn sets_of_others(server: &Servers, pool: &LockPool) {
         keys.dedup();
         keys
     };
-    for meta in ["x", "2|#|rw"] {
+    let long = format!("1|#|rw|{}", "x".repeat(8 << 10));
+    for meta in ["x", "2|#|rw", &long] {
         server.cmd(&["ZADD", "lock:k", "inf", meta]).await;
         let report = pool.admin().show("k").await.unwrap();
-        assert!(report.is_some_and(|it| it.kind().is_some()), "{meta}");
-        assert_eq!(keys().await, ["k"], "{meta}");
+        assert!(report.is_some_and(|it| it.kind().is_some()), "{meta:.9}");
+        assert_eq!(keys().await, ["k"], "{meta:.9}");
         server.cmd(&["DEL", "lock:k"]).await;
     }
 }

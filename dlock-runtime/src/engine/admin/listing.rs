@@ -8,8 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::backend::command_error::CommandError;
-use crate::backend::joined;
-use crate::backend::{Answer, Link};
+use crate::backend::{Answer, Link, joined};
 use crate::driver::core::Core;
 use crate::values::error::LockError;
 use crate::values::key::Key;
@@ -198,8 +197,9 @@ impl Listing {
             // No lock can have the name of a queue or a counter, in whichever namespace.
             bare.is_some_and(|it| self.pattern.matches(it) && self.name(it.to_owned()).is_ok())
         };
-        // Several nodes tell of the same lock, and what reads it asks them all.
         let mut wanted: Vec<String> = step.keys.into_iter().filter(is_wanted).collect();
+        // Each node of a quorum tells of the same lock, and what reads it asks them all. Of the keys
+        // found only a page is kept, so this compares with few.
         wanted.retain(|key| !self.found.contains(key));
         self.found.extend(wanted);
         self.cursor = step.cursor;

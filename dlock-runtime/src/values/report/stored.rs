@@ -68,13 +68,6 @@ pub(crate) struct StoredSet {
     pub(crate) left: Option<Duration>,
 }
 
-impl StoredSet {
-    /// Whether it has the meta of this layout.
-    fn is_ours(&self) -> bool {
-        self.last.len() <= entry::LONGEST && self.last.starts_with(META.as_bytes())
-    }
-}
-
 /// What a search for the holder with some fingerprint found.
 #[derive(PartialEq, Eq)]
 pub(crate) enum HolderSearch<'a> {
@@ -143,8 +136,9 @@ impl Stored {
             set.members = held.into_iter().map(|(it, left)| (it, end(left))).collect();
             set.members.sort_by_key(|(_, end)| *end);
             set.count = set.members.len();
-            // A set of ours ends with its last entry; another program's stays what it is.
-            if set.members.is_empty() && set.is_ours() {
+            // A set of ours ends with its last entry; another one stays what it is.
+            let is_ours = !matches!(set.kind(), LockKind::OtherLayout | LockKind::OtherType);
+            if set.members.is_empty() && is_ours {
                 stored.lock = StoredLock::Nothing;
             }
         }
