@@ -58,12 +58,6 @@ impl CallersWaker {
         Self(Spared::new(waker.clone()))
     }
 
-    /// For a poll of another call. `None`: it can't be cloned, and its call is not woken.
-    pub(crate) fn try_clone(&self) -> Option<Self> {
-        let waker = self.0.get()?;
-        Some(Self(Spared::new(spared(|| waker.clone())?)))
-    }
-
     pub(crate) fn wake(mut self) {
         if let Some(waker) = self.0.take() {
             spared(|| waker.wake());

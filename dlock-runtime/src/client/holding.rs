@@ -1,34 +1,37 @@
 //! The end of a hold: the lock goes to the next waiter of this process, or back to the server.
 //!
-//! The local queue and the token table change in the same step; sending the release and notifying
-//! the next waiter is the caller's part.
+//! The local queue and the token table change in the same step; sending the release is the caller's
+//! part, or the watchdog's.
 
-use super::Client;
-use crate::client::local_queue::Grant;
-use crate::client::tokens::ReleaseBy;
+use super::host::{ClientActions, ClientHost};
+use super::queue_key::QueueKey;
+use super::queue_state::suits;
+use super::tokens::ReleaseBy;
+use super::{AtQueue, Client};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// Where a lock goes when its holder gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReturnedTo {
-    /// The next waiter of this process has it; the caller must notify that waiter.
+    /// The next waiter of this process has it.
     HandedOn,
     /// The server; [`ReleaseBy`] says who sends the release.
     ToServer(ReleaseBy),
 }
 
-impl<W, H: Clone> Client<'_, W, H> {
-    /// The holder is done. `fits` says whether a waiter can use this grant; `None` means that the
-    /// lock must not be handed on. `ended` runs when the holder's part of the lease is over.
+impl<H: ClientHost> Client<H> {
+    /// The holder is done. `ended` runs when the holder's part of the lease is over and the lock is
+    /// handed on.
     pub(crate) fn give_back(
         &mut self,
-        token: Token,
-        now: Moment,
-        fits: Option<impl Fn(&W, &Grant) -> bool>,
+        (queue_key, token): (&QueueKey, Token),
+        may_hand_on: bool,
+        at: (Moment, &mut ClientActions<H>),
         ended: impl FnOnce(),
     ) -> ReturnedTo {
-        if self.hand_on(token, now, fits, ended) {
+        let now = at.0;
+        if self.hand_on((queue_key, token), may_hand_on, at, ended) {
             ReturnedTo::HandedOn
         } else {
             ReturnedTo::ToServer(self.tokens.release(token, now))
@@ -39,36 +42,56 @@ impl<W, H: Clone> Client<'_, W, H> {
     /// its caller sends no release. Returns whether it was handed on.
     pub(crate) fn drop_hold(
         &mut self,
-        token: Token,
-        now: Moment,
-        fits: Option<impl Fn(&W, &Grant) -> bool>,
+        (queue_key, token): (&QueueKey, Token),
+        may_hand_on: bool,
+        at: (Moment, &mut ClientActions<H>),
         ended: impl FnOnce(),
     ) -> bool {
-        let handed_on = self.hand_on(token, now, fits, ended);
+        let (now, out) = at;
+        let handed_on = self.hand_on((queue_key, token), may_hand_on, (now, out), ended);
         if !handed_on {
             self.tokens.hand_over(token, now);
+            out.clean_up(token);
         }
         handed_on
     }
 
     fn hand_on(
         &mut self,
-        token: Token,
-        now: Moment,
-        fits: Option<impl Fn(&W, &Grant) -> bool>,
+        (queue_key, token): (&QueueKey, Token),
+        may_hand_on: bool,
+        (now, out): (Moment, &mut ClientActions<H>),
         ended: impl FnOnce(),
     ) -> bool {
-        let Some(queue) = &mut self.queue else {
-            return false;
-        };
-        if let Some(fits) = fits
-            && queue.can_hand_on(token, now, &fits)
+        let at = (now, &mut *out);
+        let handed_on = self.at(queue_key, at, |it| it.hand_on(token, may_hand_on, ended));
+        let handed_on = handed_on.unwrap_or(false);
+        if !handed_on && !queue_key.is_for_all() {
+            // A node tells a process once, and of its waiters only some ask again, so the next ones
+            // of a kind that can't be handed on hear here that the lock is about to be released.
+            self.freed(queue_key.key(), (now, out));
+        }
+        handed_on
+    }
+}
+
+impl<H: ClientHost> AtQueue<'_, H> {
+    fn hand_on(&mut self, token: Token, may_hand_on: bool, ended: impl FnOnce()) -> bool {
+        let (queue, now) = (&mut self.state.queue, self.now);
+        if may_hand_on
+            && queue.can_hand_on(token, now, suits::<H>(now))
             && self.tokens.hand_on(token, now)
         {
             ended();
-            return queue.hand_on(token, now, fits);
+            let handed_on = queue.hand_on(token, now, suits::<H>(now));
+            self.state.wake_called(self.out);
+            return handed_on;
         }
         queue.left(token, now);
+        // The lock goes back to the server, perhaps before the leader would ask.
+        if queue.has_waiters() {
+            self.state.wake_leader(self.out);
+        }
         false
     }
 }

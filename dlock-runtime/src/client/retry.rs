@@ -4,28 +4,52 @@
 
 use std::time::Duration;
 
+use super::host::ForLog;
 use crate::policy::commands::NoQuorum;
 use crate::values::moment::Moment;
 
 /// Spreads the timers of many processes; seeded, so that a test can repeat it (`SplitMix64`, Steele
-/// 2014).
+/// 2014). `None` spreads nothing: for a model, where every other pause would be another state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Jitter(u64);
+pub(crate) struct Jitter(Option<u64>);
 
 impl Jitter {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self(seed)
+        Self(Some(seed))
     }
 
     /// Between zero and `most`.
     fn up_to(&mut self, most: Duration) -> Duration {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
+        let Some(state) = &mut self.0 else {
+            return Duration::ZERO;
+        };
+        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = *state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^= z >> 31;
         let share = u32::try_from(z >> 48).unwrap_or_default(); // 16 bits
         most * share / 0x1_0000
+    }
+}
+
+/// How the pauses of a pool's leaders differ from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Spread {
+    /// By chance; of each process, this is the seed.
+    ByChance(u64),
+    /// Not at all, and a second failure in a row is as the first.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for models"))]
+    Even,
+}
+
+impl Spread {
+    /// For the leader with this number.
+    pub(super) fn jitter(self, leader_epoch: u64) -> Jitter {
+        match self {
+            Spread::ByChance(seed) => Jitter::seeded(leader_epoch.wrapping_add(seed)),
+            Spread::Even => Jitter(None),
+        }
     }
 }
 
@@ -42,7 +66,8 @@ pub(crate) fn after_busy(left: Duration, cap: Duration, jitter: &mut Jitter) -> 
 /// How long to sleep after the `failures`th failure in a row: 25 ms, doubled up to 800 ms, half of
 /// it random.
 pub(crate) fn after_failure(failures: u32, jitter: &mut Jitter) -> Duration {
-    let full = Duration::from_millis(25) * (1 << failures.saturating_sub(1).min(5));
+    let full =
+        Duration::from_millis(25) * (1 << failures.saturating_sub(1).min(FAILURES_AT_MOST - 1));
     full / 2 + jitter.up_to(full / 2)
 }
 
@@ -53,6 +78,9 @@ const ROUND_TRIP_AT_MOST: Duration = Duration::from_millis(100);
 
 /// After this many others it makes no difference how many there are.
 const RANKS_AT_MOST: u32 = 100;
+
+/// After so many failures in a row another one makes no longer pause.
+const FAILURES_AT_MOST: u32 = 6;
 
 /// How often the pause after split votes is doubled.
 const SPLITS_AT_MOST: u32 = 6;
@@ -74,7 +102,7 @@ const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
 pub(crate) struct Retries {
     failures: u32,
     /// When the first of them was, and when to mention them next.
-    outage: Option<(Moment, Moment)>,
+    outage: ForLog<Option<(Moment, Moment)>>,
     /// Since when the key was seen without a time to live.
     endless_since: Option<Moment>,
     /// How often in a row the votes of several nodes were split.
@@ -97,7 +125,7 @@ impl Retries {
     pub(crate) fn new(jitter: Jitter) -> Self {
         Self {
             failures: 0,
-            outage: None,
+            outage: ForLog(None),
             endless_since: None,
             splits: 0,
             vain: None,
@@ -107,7 +135,7 @@ impl Retries {
 
     /// The server answers, and the key is as it should be.
     pub(crate) fn succeeded(&mut self) {
-        (self.failures, self.outage, self.endless_since) = (0, None, None);
+        (self.failures, self.outage, self.endless_since) = (0, ForLog(None), None);
     }
 
     /// No quorum of nodes granted the lock, so it is asked for again. If it is held: when its lease
@@ -155,13 +183,18 @@ impl Retries {
 
     /// One more failure that may pass.
     pub(crate) fn failed(&mut self, now: Moment) -> Pause {
-        let (since, mention) = self.outage.get_or_insert((now, now.plus(MENTION_EVERY)));
+        let (since, mention) = self.outage.0.get_or_insert((now, now.plus(MENTION_EVERY)));
         let is_due = now >= *mention;
         if is_due {
             *mention = now.plus(MENTION_EVERY);
         }
         let mention = is_due.then(|| since.until(now));
-        self.failures = self.failures.saturating_add(1);
+        let most = if self.jitter.0.is_some() {
+            FAILURES_AT_MOST
+        } else {
+            1
+        };
+        self.failures = (self.failures + 1).min(most);
         Pause {
             length: after_failure(self.failures, &mut self.jitter),
             mention,

@@ -1,89 +1,257 @@
-//! The waiting half of [`Client`]: a waiter checks for its grant, leaves, or is rejected.
+//! What a waiter does: it enters its queue, looks for its grant, and leaves.
 //!
-//! A token that no waiter is left for is cleaned up in the same step.
+//! Invariants: a waiter that leaves hands a pending grant to the next one; a token that no waiter
+//! is left for is cleaned up in the same step.
 
-use super::Client;
-use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::local_queue::{Attempt, Check, Fifo, Grant, LeaderStep, WaiterId};
+use super::answers::{AcquireRefusal, ReadAnswer};
+use super::host::{ClientActions, ClientHost, WakerSource};
+use super::leading::Answered;
+use super::local_queue::{Check, Grant, LeaderStep, WaiterId};
+use super::queue_key::QueueKey;
+use super::queue_state::{LeaderEpoch, QueuedWaiter};
+use super::{AtQueue, Client};
 use crate::values::moment::Moment;
-use crate::values::token::Token;
 
-/// The result of a waiter's check.
-#[derive(Debug)]
-pub(crate) enum Checked<H> {
+/// A waiter that has entered its queue.
+pub(crate) struct Entered<H: ClientHost> {
+    pub(crate) waiter_id: WaiterId,
+    /// It has to start a leader with this number, in a task of its own.
+    pub(crate) lead: Option<LeaderEpoch>,
+    /// The first acquire, which another waiter has sent from its own poll until now: that waiter
+    /// may not be polled while this one waits, so it moves to a task, and its waiter is woken.
+    pub(crate) moved: Option<(H::Flight, Option<H::Waker>)>,
+}
+
+/// What a waiter's poll finds.
+pub(crate) enum Looked<H: ClientHost> {
     /// It is not this waiter's turn.
     Wait,
     /// The waiter holds the lock, and has left the queue.
-    Yours(Grant, H),
-    /// It was this waiter's turn, but the lease was over or would be: the token is being cleaned
-    /// up. `left`: it was over by the waiter's own ttl only, so the waiter has left the queue and
-    /// may enter it again, behind the others.
-    TooLate { unowned: Token, left: bool },
+    Yours(Grant, H::Holder),
+    /// It was this waiter's turn, but the lease was over by the waiter's own ttl: it has left the
+    /// queue, and may enter it again, behind the others.
+    TooLate,
+    Refused(AcquireRefusal<H::Error>),
 }
 
-impl<W, H: Clone> Client<'_, W, H> {
-    /// Takes the lock, if it is granted and this waiter's turn. `holder` makes the handle through
-    /// which the holder learns about its lease.
-    pub(crate) fn check(
+pub(crate) struct LookReply<H: ClientHost> {
+    pub(crate) looked: Looked<H>,
+    /// The leader with this number goes on in a task: a new one, or the one whose answer was read.
+    pub(crate) lead: Option<LeaderEpoch>,
+    /// What follows from the answer that was read.
+    pub(crate) answered: Answered,
+}
+
+impl<H: ClientHost> Client<H> {
+    /// `waker`: wakes the waiter when it has to look. `flight`: called if it is the only waiter and
+    /// an acquire is to be sent at once; makes that acquire, which the waiter sends itself.
+    pub(crate) fn enter(
         &mut self,
-        waiter_id: WaiterId,
-        now: Moment,
-        terms: &LeaseTerms,
-        holder: impl FnOnce(Attempt, &Lease) -> H,
-    ) -> Checked<H> {
-        let Some(queue) = &mut self.queue else {
-            return Checked::Wait;
+        queue_key: &QueueKey,
+        request: H::Request,
+        waker: &WakerSource<H>,
+        (now, out): (Moment, &mut ClientActions<H>),
+        flight: impl FnOnce(LeaderEpoch) -> H::Flight,
+    ) -> Entered<H> {
+        let waiter = QueuedWaiter::new(request, waker);
+        let is_closed = self.queues.is_closed;
+        let mut it = AtQueue {
+            state: self.queues.at(queue_key, now),
+            tokens: &mut self.tokens,
+            host: &self.host,
+            rules: &self.rules,
+            out,
+            now,
         };
-        match queue.check(waiter_id, now) {
-            Check::Wait => Checked::Wait,
-            Check::Stale(attempt) => Checked::TooLate {
-                unowned: self.clean_up(&attempt, now),
-                left: false,
-            },
+        it.enter(waiter, is_closed, flight)
+    }
+
+    /// A waiter looks whether it has the lock. `read`: the answer to the acquire that it has sent
+    /// itself.
+    pub(crate) fn look(
+        &mut self,
+        queue_key: &QueueKey,
+        request: &H::Request,
+        (waiter_id, waker): (WaiterId, &WakerSource<H>),
+        read: Option<ReadAnswer<'_, H::Error>>,
+        at: (Moment, &mut ClientActions<H>),
+    ) -> LookReply<H> {
+        let reply = self.at(queue_key, at, |it| {
+            let by = read.as_ref().map(|read| read.leader_epoch);
+            let answered = read.map_or_else(Answered::default, |read| it.read(read));
+            let (looked, mut lead) = it.look(request, waiter_id, waker);
+            if answered.is_granted && !matches!(looked, Looked::Yours(..)) {
+                it.state.wake_called(it.out); // the grant is another waiter's
+            }
+            if let Some(leader_epoch) = by {
+                lead = lead.or(it.goes_on(leader_epoch));
+            }
+            LookReply {
+                looked,
+                lead,
+                answered,
+            }
+        });
+        reply.unwrap_or_else(|| LookReply {
+            looked: Looked::Wait, // unreachable: a queue with a waiter is kept
+            lead: None,
+            answered: Answered::default(),
+        })
+    }
+
+    /// A waiter leaves; returns whether others wait.
+    pub(crate) fn leave(
+        &mut self,
+        queue_key: &QueueKey,
+        waiter_id: WaiterId,
+        at: (Moment, &mut ClientActions<H>),
+    ) -> bool {
+        let left = self.at(queue_key, at, |it| it.leave(waiter_id));
+        left.unwrap_or(false)
+    }
+
+    /// Refuses all waiters that come from now on.
+    pub(crate) fn close(&mut self) {
+        self.queues.is_closed = true;
+    }
+
+    /// Refuses the waiters of this queue, because the pool is closed.
+    pub(crate) fn reject_all(&mut self, queue_key: &QueueKey, at: (Moment, &mut ClientActions<H>)) {
+        self.at(queue_key, at, |it| it.refuse_all(&AcquireRefusal::ShutDown));
+    }
+
+    pub(crate) fn has_waiters(&self, queue_key: &QueueKey) -> bool {
+        let state = self.queues.by_key.get(queue_key);
+        state.is_some_and(|state| state.queue.has_waiters())
+    }
+
+    /// How the queue's commands failed last, if one has since then and none was answered after it.
+    pub(crate) fn failed_since(
+        &self,
+        queue_key: &QueueKey,
+        begun: Moment,
+    ) -> Option<AcquireRefusal<H::Error>> {
+        let failed = self.queues.by_key.get(queue_key)?.failed.0.as_deref()?;
+        (failed.0 >= begun).then(|| failed.1.clone())
+    }
+}
+
+impl<H: ClientHost> AtQueue<'_, H> {
+    fn enter(
+        &mut self,
+        waiter: QueuedWaiter<H::Request, H::Waker>,
+        is_closed: bool,
+        flight: impl FnOnce(LeaderEpoch) -> H::Flight,
+    ) -> Entered<H> {
+        let (state, now) = (&mut *self.state, self.now);
+        let nobody_waits = !state.queue.has_waiters();
+        let nobody_responds = !nobody_waits && state.queue.first().is_none();
+        let might_be_handed_on = state.queue.may_be_handed_on(now);
+        // The leader may still sleep until the end of a hand-off chain whose lock has been released
+        // since.
+        let leader_may_acquire = nobody_waits && state.queue.may_acquire() && !might_be_handed_on;
+        let moved = state.sender.flight.take();
+        let moved = moved.map(|flight| (flight, state.take_first_waker()));
+        let waiter_id = state.queue.enter(waiter);
+        state.check_chain(now);
+        let chain_ends = might_be_handed_on && !state.queue.may_be_handed_on(now);
+        if is_closed {
+            // The queue holds only this waiter: `close` has sent the others away.
+            state.queue.leave(waiter_id);
+            state.refused.push((waiter_id, AcquireRefusal::ShutDown));
+        }
+        if nobody_responds || chain_ends || leader_may_acquire {
+            state.wake_leader(self.out);
+        }
+        let mut lead = self.leader_if_needed();
+        if let Some(leader_epoch) = lead
+            && self.acquires_for_one()
+        {
+            self.state.sender.flight = Some(flight(leader_epoch));
+            lead = None;
+        }
+        Entered {
+            waiter_id,
+            lead,
+            moved,
+        }
+    }
+
+    /// Whether there is one waiter, and its leader has to acquire at once.
+    fn acquires_for_one(&mut self) -> bool {
+        let queue = &mut self.state.queue;
+        let is_one = queue.waiters().nth(1).is_none();
+        is_one && queue.may_acquire() && queue.next(self.now) == LeaderStep::Acquire
+    }
+
+    fn look(
+        &mut self,
+        request: &H::Request,
+        waiter_id: WaiterId,
+        waker: &WakerSource<H>,
+    ) -> (Looked<H>, Option<LeaderEpoch>) {
+        let now = self.now;
+        if let Some(refusal) = self.state.take_refusal(waiter_id) {
+            return (Looked::Refused(refusal), None);
+        }
+        // Before the check, which may drop the waiter: then it drops no last waker, for the caller
+        // has this one.
+        self.state.listen(waiter_id, waker, self.out);
+        if self.state.queue.mark_responsive(waiter_id) {
+            self.state.wake_leader(self.out);
+        }
+        match self.state.queue.check(waiter_id, now) {
+            Check::Wait => {}
+            Check::Stale(attempt) => {
+                self.clean_up(&attempt);
+                self.state.wake_leader(self.out);
+            }
             Check::Yours(attempt, grant) => {
-                let token = attempt.token;
-                match self.take(attempt, &grant, terms, now, holder) {
-                    Some(holder) => Checked::Yours(grant, holder),
-                    None => Checked::TooLate {
-                        unowned: token,
-                        left: true,
-                    },
+                let Some(holder) = self.take(request, attempt, &grant) else {
+                    self.state.wake_leader(self.out);
+                    return (Looked::TooLate, None);
+                };
+                if H::terms(request).bounds.min_hold.is_some() {
+                    self.state.queue.end_chain(); // it is not handed on
+                } else {
+                    self.state.check_chain(now);
                 }
+                // The next waiter needs an attempt of its own, and the leader does not know of a
+                // grant that was pushed.
+                if grant.chain.index == 0 || !self.state.queue.may_be_handed_on(now) {
+                    self.state.wake_leader(self.out);
+                }
+                return (Looked::Yours(grant, holder), None);
             }
         }
+        let lead = self.leader_if_needed();
+        (Looked::Wait, lead.or_else(|| self.leader_if_stuck()))
     }
 
-    /// A waiter stops waiting. Returns the token that no waiter is left for, which is being cleaned
-    /// up.
-    pub(crate) fn leave(&mut self, waiter_id: WaiterId, now: Moment) -> Option<Token> {
-        let unwanted = self.queue.as_mut()?.leave(waiter_id)?;
-        Some(self.clean_up(&unwanted, now))
-    }
-
-    /// Rejects all waiters.
-    pub(crate) fn clear(&mut self, now: Moment) -> (Fifo<W>, Option<Token>) {
-        let Some(queue) = &mut self.queue else {
-            return (Fifo::default(), None);
-        };
-        let (fifo, unwanted) = queue.clear();
-        (fifo, unwanted.map(|it| self.clean_up(&it, now)))
-    }
-
-    /// What has to be sent now. The token of [`LeaderStep::GiveUp`] is being cleaned up.
-    pub(crate) fn next(&mut self, now: Moment) -> LeaderStep {
-        let Some(queue) = &mut self.queue else {
-            return LeaderStep::Rest;
-        };
-        let next = queue.next(now);
-        if let LeaderStep::GiveUp(attempt) = &next {
-            self.clean_up(attempt, now);
+    /// Returns whether others wait.
+    fn leave(&mut self, waiter_id: WaiterId) -> bool {
+        self.state.take_refusal(waiter_id);
+        self.state.retire(waiter_id, self.out);
+        if let Some(unwanted) = self.state.queue.leave(waiter_id) {
+            self.clean_up(&unwanted);
         }
-        next
+        self.state.wake_called(self.out); // a pending grant may be the next waiter's now
+        self.state.wake_leader(self.out);
+        self.state.queue.has_waiters()
     }
 
-    /// Takes the lead from a leader without a sign of life, and cleans up its unanswered acquire.
-    pub(crate) fn take_over(&mut self, now: Moment) -> Option<Token> {
-        let unanswered = self.queue.as_mut()?.take_over_lead()?;
-        Some(self.clean_up(&unanswered, now))
+    /// Refuses all waiters.
+    pub(super) fn refuse_all(&mut self, why: &AcquireRefusal<H::Error>) {
+        let (waiters, unwanted) = self.state.queue.clear();
+        if let Some(unwanted) = unwanted {
+            self.clean_up(&unwanted);
+        }
+        for (waiter_id, waiter) in waiters {
+            self.state.refused.push((waiter_id, why.clone()));
+            if let Some(waker) = waiter.into_waker() {
+                self.out.wake(waker);
+            }
+        }
+        self.state.wake_leader(self.out);
     }
 }

@@ -12,16 +12,17 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::time::Sleep;
 
-use super::attempt::{self, BusyFinding, InTheWay, Landed, OpenAttempt, SentAcquire};
+use super::attempt::{self, Answer, OpenAttempt};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
-use super::local_queues::Taken;
+use super::lease_cell::LeaseCell;
 use super::lock_order;
 use super::nested::{self, Nested};
 use super::waiting::Waiter;
 use crate::backend::command_error::{self, CommandError};
 use crate::client::local_queue::{Attempt, Grant, GrantKind};
 use crate::client::spec::AcquireSpec;
+use crate::client::{AcquireRefusal, PastLook, PastStep, PastTry, SentAcquire};
 use crate::policy::commands::Keep;
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
@@ -272,6 +273,14 @@ impl WaiterTimer {
     }
 }
 
+/// A lock that was taken.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) grant: Grant,
+    /// Under which token, and whether it still counts.
+    pub(super) cell: Arc<LeaseCell>,
+}
+
 /// Turns a lock that was granted outside the queue into a guard; `None` if its lease is over
 /// already.
 pub(super) fn take(
@@ -281,12 +290,11 @@ pub(super) fn take(
     grant: Grant,
     begun: Moment,
 ) -> Option<LockGuard> {
-    let (now, given_up) = (core.now(), attempt.token);
-    let taken = core.local_queues().take(spec, attempt, grant, now);
-    if taken.is_none() {
-        core.watchdog().nudge(given_up);
-    }
-    Some(guard_of(core, taken?, (begun, now)))
+    let now = core.now();
+    let cell = core.tell(now, |client, at| {
+        client.take_alone(spec, attempt, &grant, at)
+    })?;
+    Some(guard_of(core, Taken { grant, cell }, (begun, now)))
 }
 
 /// `begun`: when the call began to wait for it.
@@ -362,76 +370,74 @@ pub(super) fn lost_before_its_body() -> CommandError {
     CommandError::Unsent(Reason::new("the lock was lost before its body could begin"))
 }
 
-/// Tries once without queueing: it comes behind all waiters, and is busy if there are any.
+/// Tries without queueing: it comes behind all waiters, and is busy if there are any.
 async fn past_the_queue(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     deadline: &Deadline,
 ) -> Result<(LockGuard, Grant), LockError> {
     let begun = deadline.begun;
-    let (mut was_late, mut was_elsewhere) = (false, false);
-    let until = deadline.answered_by(core, core.now()); // of all tries together
-    let mut pause = Duration::ZERO;
-    loop {
-        let tried = try_once(core, spec, until).await;
+    let mut tries = PastTry::new(deadline.answered_by(core, core.now()));
+    let why = 'again: loop {
+        let asked = try_once(core, spec, tries.until).await;
         core.check_process()?; // a forked child may poll what its parent began
-        let error = match tried {
-            Ok((sent, Landed::Granted(grant))) => {
-                match take(core, spec, sent.attempt(), grant, begun) {
-                    Some(guard) => return Ok((guard, grant)),
-                    None => CommandError::Unclear(Reason::new(
-                        "the lease was over before its grant arrived",
-                    )),
-                }
-            }
-            Ok((_, Landed::Taken(by))) => {
-                let busy = by.busy();
-                let taken = (busy, begun, until);
-                let found = attempt::finding(core, spec, taken, &mut pause).await;
-                core.check_process()?;
-                match (found, attempt::in_the_way(busy)) {
-                    (BusyFinding::AskAgain, _) => continue,
-                    (BusyFinding::Busy, Ok(InTheWay::Somebody { holder, left })) => {
-                        return Err(deadline.busy(core, spec, holder, left));
-                    }
-                    (BusyFinding::Busy, Ok(InTheWay::Endless(error)) | Err(error))
-                    | (BusyFinding::Own(error), _) => error,
-                }
-            }
-            // Nothing was created, and the server's clock is known better now: try once more.
-            Ok((_, Landed::Late)) if !was_late => {
-                was_late = true;
-                continue;
-            }
-            Ok((_, Landed::Late)) => attempt::clock_runs_ahead(),
-            Ok((_, Landed::WrongKind(refusal))) => refusal,
-            Err(CommandError::Elsewhere(_)) if !was_elsewhere => {
-                was_elsewhere = true;
-                continue;
-            }
-            // It had little time left: how the attempts before it ended says more.
-            Err(error @ (CommandError::Unsent(_) | CommandError::Unclear(_)))
-                if !pause.is_zero() =>
-            {
-                attempt::own_end(core, spec, begun).unwrap_or(error)
-            }
-            Err(error) => error,
+        let (attempt, answer) = match asked {
+            Ok((sent, answer)) => (Some(sent.attempt()), answer),
+            Err(error) => (None, Err(attempt::fault(error))),
         };
-        return Err(core.error(error, Some(&spec.key)));
-    }
+        let busy = match (tries.answered(answer), attempt) {
+            (PastStep::Take(grant), Some(attempt)) => {
+                match take(core, spec, attempt, grant, begun) {
+                    Some(guard) => return Ok((guard, grant)),
+                    None => break AcquireRefusal::LeaseOver,
+                }
+            }
+            (PastStep::Take(_), None) | (PastStep::Again, _) => continue,
+            (PastStep::Look(busy), _) => busy,
+            (PastStep::Refused(why), _) => break why,
+            (PastStep::OwnEnd(error), _) => {
+                let own = attempt::own_end(core, spec, begun);
+                break own.unwrap_or(AcquireRefusal::Server(error));
+            }
+        };
+        loop {
+            match tries.look(&busy, attempt::standing(core, &busy), core.now()) {
+                PastLook::Busy { holder, left } => {
+                    return Err(deadline.busy(core, spec, holder, left));
+                }
+                PastLook::Refused(why) => break 'again why,
+                PastLook::OwnEnd => {
+                    let own = attempt::own_end(core, spec, begun);
+                    break 'again own.unwrap_or(AcquireRefusal::Unsettled);
+                }
+                PastLook::Rest { pause, asks } => {
+                    if pause.is_zero() {
+                        // Its owner may have its answer, and not have read it.
+                        tokio::task::yield_now().await;
+                    } else {
+                        tokio::time::sleep(pause).await;
+                    }
+                    core.check_process()?;
+                    if asks {
+                        break;
+                    }
+                }
+            }
+        }
+    };
+    Err(attempt::refusal(core, spec, why))
 }
 
-/// One attempt; `until` bounds connecting and sending.
+/// One attempt; `until` bounds connecting and sending. The error: nothing was sent.
 async fn try_once(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     until: Moment,
-) -> Result<(SentAcquire, Landed), CommandError> {
+) -> Result<(SentAcquire, Answer), CommandError> {
     let (link, when @ (_, within)) = attempt::link_until(core, spec, until).await?;
-    let sent = SentAcquire::prepare(core, spec, &link, false, when);
-    core.local_queues().sending(None, sent.attempt(), sent.at);
-    let open = OpenAttempt::new(core, &sent, &link, None);
+    let sent = attempt::prepare(core, spec, &link, false, when);
+    let open = OpenAttempt::new(core, &sent, &link);
     let answer = link.acquire(&sent.command, within).await;
-    let landed = open.read(spec, answer)?;
-    Ok((sent, landed))
+    let answer = open.read(answer);
+    Ok((sent, answer))
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use dlock_grammar::kind::KindError;
 
 use super::acquire::{self, Deadline};
-use super::attempt::{self, InTheWay, OpenAttempt, SentAcquire};
+use super::attempt::{self, OpenAttempt};
 use super::core::Core;
 use super::guard::LockGuard;
 use super::lock_order;
@@ -22,6 +22,7 @@ use crate::backend::command_error::{self, CommandError};
 use crate::backend::joined::all;
 use crate::client::local_queue::Grant;
 use crate::client::spec::AcquireSpec;
+use crate::client::{InTheWay, SentAcquire, in_the_way};
 use crate::policy::commands::{Acquire, AcquiredAll, Busy, Keep};
 use crate::values::entry::{self, Letter};
 use crate::values::error::{LockError, Reason};
@@ -99,15 +100,10 @@ async fn at_once(
         return Ok(AtOnce::NotAsked);
     }
     let (link, when @ (_, within)) = attempt::link_until(core, first, until).await?;
-    let prepare = |spec: &Arc<AcquireSpec>| SentAcquire::prepare(core, spec, &link, false, when);
+    let prepare = |spec: &Arc<AcquireSpec>| attempt::prepare(core, spec, &link, false, when);
     let sent: Vec<SentAcquire> = specs.iter().map(prepare).collect();
-    for sent in &sent {
-        core.local_queues().sending(None, sent.attempt(), sent.at);
-    }
-    let open: Vec<_> = sent
-        .iter()
-        .map(|sent| OpenAttempt::new(core, sent, &link, None))
-        .collect();
+    let open = sent.iter().map(|it| OpenAttempt::new(core, it, &link));
+    let open: Vec<_> = open.collect();
     let commands: Vec<Acquire> = sent.iter().map(|sent| sent.command.clone()).collect();
     let answer = link.acquire_all(&commands, within).await;
     if core.is_inherited() {
@@ -173,7 +169,7 @@ async fn in_order(
                 && is_exclusive(&busy)
                 && attempt::is_held(core, &busy)
                 && let Some(spec) = specs.get(at)
-                && let Ok(InTheWay::Somebody { holder, left }) = attempt::in_the_way(&busy)
+                && let InTheWay::Somebody { holder, left } = in_the_way(&busy)
             {
                 return Err(deadline.busy(core, spec, holder, left));
             }

@@ -1,16 +1,15 @@
 //! Carries out what `client` decides: it sends, awaits, wakes, renews and cleans up.
 //!
-//! Read `core` (what all handles of a pool share) and `shared` (the client's state under its one
-//! mutex). Then `acquire` (one lock), `nested` (a lock that the enclosing scope already holds),
-//! `acquire_all` (several locks, all or none), `attempt` (one acquire command on its way),
-//! `local_queues` (the waiters of this process) and `waiting` (the tasks around them). Then `guard`
+//! Read `core` (what all handles of a pool share) and `shared` (the machine under its one mutex).
+//! Then `acquire` (one lock), `nested` (a lock that the enclosing scope already holds),
+//! `acquire_all` (several locks, all or none), `attempt` (one acquire command on its way) and
+//! `waiting` (a waiter's future and a leader's task). Then `guard`
 //! (a lock that is held), `locked_future` (a body that runs under a lock) and `watchdog` (renewal,
 //! deadlines, clean-up). `lease_cell` is what guard and watchdog share. `scope` holds the locks and
 //! the pool around the current poll, `lock_order` checks the order of nested locks, and
 //! `lock_handle` reads a held lock without owning it.
 //!
-//! Imports go one way: `acquire` → `waiting` and `guard` → `core` → `local_queues` and `watchdog` →
-//! `shared`.
+//! Imports go one way: `acquire` → `waiting` and `guard` → `core` → `watchdog` → `shared`.
 //!
 //! Never in this folder: a name of the `redis` crate; sending, awaiting, waking or logging under the
 //! mutex. Belongs elsewhere: who is next, how long a lease counts, or what becomes of a token
@@ -23,7 +22,6 @@ mod attempt;
 pub(crate) mod core;
 pub(crate) mod guard;
 pub(crate) mod lease_cell;
-mod local_queues;
 pub(crate) mod lock_handle;
 mod lock_order;
 pub(crate) mod locked_future;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::attempt::{InTheWay, in_the_way};
 use super::guard::LockGuard;
 use super::lease_cell::LeaseCell;
 use crate::backend::clock::Clock;
@@ -14,8 +13,9 @@ use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::local_queue::Attempt;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Census;
+use crate::client::{InTheWay, SentAcquire, in_the_way};
 use crate::engine::pool::LockPool;
-use crate::policy::commands::{Busy, Claim, GivenBack, Left};
+use crate::policy::commands::{Acquire, Busy, Claim, GivenBack, Left};
 use crate::values::bounds::Bounds;
 use crate::values::config::Config;
 use crate::values::entry::LEFT_TO_A_WRITER;
@@ -96,7 +96,7 @@ fn a_reader_learns_that_a_free_lock_is_left_to_a_writer() {
         left: Left::For(ms(500)),
         value: LEFT_TO_A_WRITER.to_owned(),
     };
-    let Ok(InTheWay::Somebody { holder, left }) = in_the_way(&busy) else {
+    let InTheWay::Somebody { holder, left } = in_the_way(&busy) else {
         panic!("it can be waited for");
     };
     assert_eq!((holder, left), (Holder::WaitingWriter, ms(500)));
@@ -282,22 +282,22 @@ async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
         value: "1|token|h|1|f|1".into(),
         queues: false,
     };
-    let link = pool
-        .core()
-        .backend()
-        .link(&claim.key, ms(100))
-        .await
-        .unwrap();
-    let (core, attempt) = (
-        pool.core(),
-        Attempt {
-            token,
+    let core = pool.core();
+    let link = core.backend().link(&claim.key, ms(100)).await.unwrap();
+    let sent = SentAcquire {
+        token,
+        command: Acquire {
             claim: claim.clone(),
+            lease: Ttl::new(ms(1000)).unwrap(),
+            not_after: u64::MAX,
+            repair_missing_ttl: None,
         },
-    );
-    core.local_queues().sending(None, attempt, now);
-    let times = (u64::MAX, now.plus(ms(60_000)));
-    assert!(core.local_queues().abandoned(None, token, times, None, now));
+        at: now,
+        give_up: now.plus(ms(60_000)),
+    };
+    core.tell(now, |client, _| client.sending_alone(&sent));
+    let open = (true, None);
+    assert!(core.tell(now, |client, at| client.ended(None, &sent, open, at)));
     core.watchdog().cancel_behind(token, claim, u64::MAX, link);
     assert_eq!(pool.core().census(), Census::default());
 }

@@ -266,6 +266,14 @@ impl Acquired {
 }
 
 impl Polled {
+    /// The value in the way, while the claim stands in the queue.
+    pub(crate) fn busy(&self) -> Option<&Busy> {
+        match self {
+            Polled::Queued(busy) => Some(busy),
+            Polled::Yours { .. } | Polled::Gone { .. } => None,
+        }
+    }
+
     /// The epoch of the grant.
     pub(crate) fn epoch(&self) -> Option<u64> {
         match self {

@@ -77,6 +77,11 @@ impl<W> Fifo<W> {
         self.all().map(|(_, waiter)| waiter)
     }
 
+    pub(super) fn waiters_mut(&mut self) -> impl Iterator<Item = &mut W> {
+        let all = self.first.iter_mut().chain(&mut self.behind);
+        all.map(|(_, waiter)| waiter)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none()
     }

@@ -184,14 +184,24 @@ impl<W> LocalQueue<W> {
         self.fifo.waiters()
     }
 
+    pub(crate) fn waiters_mut(&mut self) -> impl Iterator<Item = &mut W> {
+        self.fifo.waiters_mut()
+    }
+
     /// The first responsive waiter.
     pub(crate) fn first(&self) -> Option<&W> {
         self.fifo.get(self.first_responsive()?)
     }
 
     /// The waiter whose turn it is.
+    #[cfg(test)]
     pub(crate) fn called(&self) -> Option<&W> {
         self.fifo.get(self.turn?.0)
+    }
+
+    /// The waiter whose turn it is.
+    pub(crate) fn called_mut(&mut self) -> Option<&mut W> {
+        self.fifo.get_mut(self.turn?.0)
     }
 
     /// A waiter responds. Returns whether it was marked unresponsive, so that there is more to do
@@ -365,6 +375,15 @@ impl<W> LocalQueue<W> {
     #[cfg(test)]
     pub(crate) fn remote(&self) -> &Remote {
         &self.remote
+    }
+
+    /// For a known-bad variant.
+    #[cfg(test)]
+    pub(crate) fn grant_mut(&mut self) -> Option<&mut Grant> {
+        match &mut self.remote {
+            Remote::Granted(_, grant) => Some(grant),
+            _ => None,
+        }
     }
 
     /// Gives up an attempt that no waiter wants.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::handoff::HandoffChain;
+use crate::client::lease::{Lease, LeaseTerms};
 use crate::policy::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -88,6 +89,12 @@ impl Grant {
             how: GrantKind::InTurn,
             ..Self::at_once(since, lease, epoch, time)
         }
+    }
+
+    /// The lease of a holder with these terms that takes it.
+    pub(crate) fn lease_for(&self, terms: &LeaseTerms) -> Lease {
+        let began = self.chain.since.unwrap_or(self.since);
+        Lease::handed_on(self.since, self.lease, began, terms)
     }
 
     /// No holder may begin after this.

@@ -1,6 +1,7 @@
 //! The client's machines: tables for what is promised at a boundary, random sequences for what
 //! always holds, and the explorer, which drives them against the server's machine.
 
+mod compared;
 mod explore;
 mod lease;
 mod lease_bounds;

@@ -1,12 +1,11 @@
 //! What a pool does with messages that its server pushes without being asked.
 //!
-//! It only looks up whom a message concerns; `local_queues` and the watchdog act on it.
+//! It only looks up whom a message concerns; the machine and the watchdog act on it.
 
 use std::sync::Arc;
 
 use super::Core;
 use crate::backend::Listener;
-use crate::client::Settled;
 use crate::client::local_queue::Grant;
 use crate::policy::commands::{Claim, PushedGrant};
 use crate::policy::queue;
@@ -31,36 +30,34 @@ impl Listener for Core {
         let in_turn = |since| Grant::in_turn(since, pushed.lease, pushed.epoch, pushed.time);
         let grant = since.map(in_turn);
         let now = self.backend.clock().now();
-        match self
-            .local_queues
-            .granted(&pushed.key, &pushed.value, grant, now)
-        {
-            Settled::Taken => {}
-            Settled::Unowned(token) => self.watchdog.nudge(token),
+        let is_awaited = self.tell(now, |client, at| {
+            client.pushed(&pushed.key, &pushed.value, grant, at)
+        });
+        if !is_awaited {
             // The waiter has left, or the token is in another state: the watchdog finds out which.
-            Settled::NotOurs => {
-                let claim = Claim {
-                    key: pushed.key,
-                    value: pushed.value,
-                    queues: false,
-                };
-                self.watchdog.stray(token, claim, queue::CLAIM);
-            }
+            let claim = Claim {
+                key: pushed.key,
+                value: pushed.value,
+                queues: false,
+            };
+            self.watchdog.stray(token, claim, queue::CLAIM);
         }
     }
 
     fn hinted(&self, key: &Arc<str>, value: &str) {
         if self.token_in(value).is_some() {
-            self.local_queues
-                .hinted(key, value, self.backend.clock().now());
+            self.tell(self.now(), |client, at| client.pushed(key, value, None, at));
         }
     }
 
     fn freed(&self, key: &Arc<str>) {
-        self.local_queues.freed(key, self.backend.clock().now());
+        self.tell(self.now(), |client, at| client.freed(key, at));
     }
 
     fn disconnected(&self) {
-        self.local_queues.poll_all_now(self.backend.clock().now());
+        let now = self.now();
+        for queue_key in self.queue_keys() {
+            self.tell(now, |client, at| client.disconnected(&queue_key, at));
+        }
     }
 }

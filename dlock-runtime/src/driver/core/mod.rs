@@ -9,13 +9,13 @@ mod listener;
 pub(super) mod neighbours;
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 
 use self::neighbours::Neighbour;
-use super::local_queues::LocalQueues;
-use super::shared::{PoolTokens, SharedClient};
+use super::shared::{EngineHost, SharedClient, Step};
 use super::watchdog::Watchdog;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
@@ -24,7 +24,10 @@ use crate::backend::offers::{Offers, WantedOffer};
 use crate::backend::quorum::{Quorum, QuorumTimes};
 use crate::backend::redis::{Cluster, NodePlan, Redis};
 use crate::backend::{Backend, Link, NodeBackend, joined};
+use crate::client::queue_key::QueueKey;
+use crate::client::retry::Spread;
 use crate::client::tokens::Census;
+use crate::client::{Client, ClientRules};
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
 use crate::policy::server_check::{PoolSettings, judge, judge_away, judge_nodes};
@@ -35,7 +38,13 @@ use crate::values::finding::Finding;
 use crate::values::key::{Key, KeyParts};
 use crate::values::moment::Moment;
 use crate::values::process::Home;
-use crate::values::token::{Token, TokenSource};
+use crate::values::token::TokenSource;
+
+/// A leader counts as stuck when it has shown no sign of life for so long, besides one step.
+const BESIDE_A_STEP: Duration = Duration::from_secs(2);
+
+/// Leaders of different processes get different jitter.
+static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
 pub(crate) struct Core {
     /// The process that made the pool: a forked child has neither its watchdog's thread nor a right
@@ -48,7 +57,6 @@ pub(crate) struct Core {
     offers: Offers,
     tokens: TokenSource,
     watchdog: Watchdog,
-    local_queues: LocalQueues,
     /// Which locks were asked for inside which others.
     lock_orders: Mutex<LockOrders>,
     holder_name: WrittenName,
@@ -71,23 +79,23 @@ impl Core {
             CommandError::Setup(why).into_error(None)
         })?;
         let observers = Arc::new(Observers::new(settings.observing.listener.clone()));
-        let (clock, timeout) = (backend.clock(), settings.command_timeout);
+        let rules = ClientRules {
+            command_timeout: settings.command_timeout,
+            stuck_after: settings.one_step() + BESIDE_A_STEP,
+            poll_told: settings.poll_interval(true),
+            poll_untold: settings.poll_interval(false),
+            handoff: settings.local_handoff,
+            margin: settings.clock_margin,
+            spread: Spread::ByChance(*SEED),
+            is_of_quorum: backend.offers() == Offers::Quorum,
+        };
         let namespace = settings.namespace.len();
-        let shared = Arc::new(match backend.offers() {
-            Offers::Quorum => SharedClient::of_quorum(clock, timeout, namespace),
-            _ => SharedClient::new(clock, timeout, namespace, PoolTokens::default()),
-        });
+        let shared = Arc::new(SharedClient::new(backend.clock(), rules, namespace));
         let core = Arc::new(Core {
             home: Home::here(),
             tokens,
-            watchdog: Watchdog::start(shared.clone(), backend.clone(), observers.clone())
+            watchdog: Watchdog::start(shared, backend.clone(), observers.clone())
                 .map_err(|error| error.at(&settings.address))?,
-            local_queues: LocalQueues::new(
-                shared,
-                settings.one_step(),
-                settings.local_handoff,
-                settings.clock_margin,
-            ),
             lock_orders: Mutex::default(),
             holder_name: WrittenName::of(&settings.holder_name.clone().unwrap_or_else(host_name)),
             shut: AtomicBool::new(false),
@@ -270,8 +278,21 @@ impl Core {
         &self.watchdog
     }
 
-    pub(in crate::driver) fn local_queues(&self) -> &LocalQueues {
-        &self.local_queues
+    /// Takes a step of the machine, and carries out what it leaves to be done.
+    pub(in crate::driver) fn tell<T>(
+        &self,
+        now: Moment,
+        step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
+    ) -> T {
+        let (told, unowned) = self.watchdog.shared().tell(now, step);
+        for token in unowned.into_iter().flatten() {
+            self.watchdog.nudge(token);
+        }
+        told
+    }
+
+    fn queue_keys(&self) -> Vec<QueueKey> {
+        self.watchdog.shared().lock().client.queues.keys()
     }
 
     pub(crate) fn lock_orders(&self) -> &Mutex<LockOrders> {
@@ -302,20 +323,15 @@ impl Core {
     /// Takes no new locks from here on.
     pub(crate) fn shut(&self) {
         self.shut.store(true, Ordering::Release);
-        for token in self.local_queues.close(&LockError::ShutDown, self.now()) {
-            self.watchdog.nudge(token);
+        let now = self.now();
+        self.tell(now, |client, _| client.close());
+        for queue_key in self.queue_keys() {
+            self.tell(now, |client, at| client.reject_all(&queue_key, at));
         }
     }
 
     pub(crate) fn now(&self) -> Moment {
         self.backend.clock().now()
-    }
-
-    /// Tells the watchdog about a token that has no owner any more and has to be cleaned up.
-    pub(super) fn hand_to_watchdog(&self, unowned: Option<Token>) {
-        if let Some(token) = unowned {
-            self.watchdog.nudge(token);
-        }
     }
 
     pub(crate) fn census(&self) -> Census {

@@ -113,9 +113,7 @@ impl LockGuard {
             Some(Leaves::At(now)) => now,
         };
         let Hold { core, cell, .. } = &self.hold;
-        let may_hand_on = self.may_be_handed_on();
-        let given_back = core.local_queues().give_back(cell, now, may_hand_on);
-        let by = match given_back {
+        let by = match self.return_to_next(now) {
             ReturnedTo::HandedOn => return Ok(Released::Freed),
             ReturnedTo::ToServer(by) => by,
         };
@@ -140,6 +138,24 @@ impl LockGuard {
         }
     }
 
+    /// The lock goes to the next waiter of this process, or the server's release is to be sent. Apart
+    /// from the future that sends it, which is to stay small.
+    fn return_to_next(&self, now: Moment) -> ReturnedTo {
+        let Hold { core, cell, .. } = &self.hold;
+        let of = (&cell.spec().queue_key, cell.token());
+        let may_hand_on = self.may_be_handed_on();
+        // Under the mutex: the cell's task must not report the end of a lease that is the next
+        // holder's by then.
+        let ended = || cell.hand_on();
+        let returned = core.tell(now, |client, at| {
+            client.give_back(of, may_hand_on, at, ended)
+        });
+        if returned == ReturnedTo::HandedOn {
+            cell.notify();
+        }
+        returned
+    }
+
     /// Gives the lock back in the background, from anywhere.
     pub(crate) fn abandon(&self) {
         self.parts().for_each(LockGuard::abandon_part);
@@ -151,8 +167,12 @@ impl LockGuard {
         } else if let Some(Leaves::At(now)) = self.leave(None) {
             let Hold { core, cell, .. } = &self.hold;
             let may_hand_on = self.may_be_handed_on();
-            if !core.local_queues().drop_hold(cell, now, may_hand_on) {
-                core.watchdog().nudge(cell.token());
+            let of = (&cell.spec().queue_key, cell.token());
+            let ended = || cell.hand_on();
+            if core.tell(now, |client, at| {
+                client.drop_hold(of, may_hand_on, at, ended)
+            }) {
+                cell.notify();
             }
         }
     }

@@ -6,10 +6,11 @@
 //! `first_acquire` is a queue's first acquire command, which the first waiter sends from its own
 //! poll.
 //!
-//! Never in this folder: who is next (`client::local_queue`, behind `local_queues`).
+//! Never in this folder: who is next, what an answer means (`client`).
 
 mod first_acquire;
 mod leader;
 mod waiter;
 
+pub(super) use self::first_acquire::FirstAcquire;
 pub(super) use self::waiter::Waiter;

@@ -1,8 +1,8 @@
 //! One waiter in a local queue, from when it joins until it has the lock or stops waiting.
 //!
-//! It decides nothing: `local_queues` tells it whether it has the lock, or has to start a leader.
-//! Invariant: a waiter that is dropped leaves the queue; an acquire that was sent for it goes on
-//! for the waiters behind it, or is cleaned up after.
+//! It decides nothing: the machine tells it whether it has the lock, or has to start a leader.
+//! Invariant: a waiter that is dropped leaves the queue, *then* drops its acquire; an acquire that
+//! was sent for it goes on for the waiters behind it, or is cleaned up after.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -14,9 +14,13 @@ use super::first_acquire::FirstAcquire;
 use super::leader::{FirstAnswer, Leader};
 use crate::client::local_queue::WaiterId;
 use crate::client::spec::AcquireSpec;
+use crate::client::{Entered, LookReply, Looked};
+use crate::driver::acquire::Taken;
+use crate::driver::attempt;
 use crate::driver::core::Core;
-use crate::driver::local_queues::{FirstAttempt as _, Joined, PollResult, Taken};
+use crate::driver::shared::EngineHost;
 use crate::observe;
+use crate::strangers::CallersWaker;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
@@ -46,21 +50,23 @@ impl<'a> Waiter<'a> {
     ) -> Self {
         let leader = |epoch| Leader::new(core.clone(), spec.clone(), epoch);
         let mut own = None;
-        let Joined {
+        let first = |leader_epoch| {
+            let acquire = FirstAcquire::new(leader(leader_epoch), now, runtime);
+            own.insert(acquire).clone()
+        };
+        let Entered {
             waiter_id,
-            leader_epoch,
-            first_acquire,
-        } = core
-            .local_queues()
-            .enter(spec.clone(), now, waker, |leader_epoch| {
-                let acquire = FirstAcquire::new(leader(leader_epoch), now, runtime);
-                own.insert(acquire).clone()
-            });
-        if let Some(leader_epoch) = leader_epoch {
-            leader(leader_epoch).go_on(None, runtime);
+            lead,
+            moved,
+        } = core.tell(now, |client, at| {
+            client.enter(&spec.queue_key, spec.clone(), waker, at, first)
+        });
+        if let Some(leader_epoch) = lead {
+            leader(leader_epoch).start(runtime);
         }
-        if let Some((acquire, sender)) = first_acquire {
-            acquire.spawn(sender);
+        if let Some((acquire, sender)) = moved {
+            acquire.spawn();
+            sender.into_iter().for_each(CallersWaker::wake); // it kept no timer until now
         }
         Self {
             core,
@@ -84,14 +90,21 @@ impl<'a> Waiter<'a> {
         let mut asked = None;
         let has_just_joined = std::mem::take(&mut self.has_just_joined);
         if let Some(acquire) = &self.own {
-            match acquire.poll(cx, has_just_joined) {
+            match acquire.poll(cx) {
                 Poll::Ready(has_done) => (self.own, asked) = (None, has_done),
                 // The queue knows its waker, and wakes it if anything changes.
                 Poll::Pending if has_just_joined => return Poll::Pending,
                 Poll::Pending => {}
             }
         }
-        self.check(cx, now, asked)
+        let looked = self.look(cx, now, asked);
+        self.done = !matches!(looked, Looked::Wait);
+        match looked {
+            Looked::Wait => Poll::Pending,
+            Looked::Yours(grant, cell) => Poll::Ready(Ok(Some(Taken { grant, cell }))),
+            Looked::TooLate => Poll::Ready(Ok(None)),
+            Looked::Refused(why) => Poll::Ready(Err(attempt::refusal(self.core, self.spec, why))),
+        }
     }
 
     /// Whether it sends the first acquire itself. It is woken if that moves to a task of its own;
@@ -108,57 +121,40 @@ impl<'a> Waiter<'a> {
             site,
             ..
         } = &**self.spec;
-        let queues = self.core.local_queues();
-        let holder = queues.at(queue_key, |it| it.queue_state.holder.clone());
+        let holder = self.core.tell(self.core.now(), |client, at| {
+            client.at(queue_key, at, |it| it.state.shown.0.clone())
+        });
         let holder = holder.flatten();
         observe::slow_acquire(key.parts(), &site.name(), waited, holder.as_deref());
     }
 
-    /// `asked`: the leader that has sent the first acquire, and been answered.
-    fn check(
-        &mut self,
+    /// `asked`: the leader that has sent the first acquire, and the answer.
+    fn look(
+        &self,
         cx: &mut Context<'_>,
         now: Moment,
         asked: Option<FirstAnswer>,
-    ) -> Poll<Result<Option<Taken>, LockError>> {
-        let core = self.core;
-        let (leader, answered) = asked
-            .map(|(mut leader, granted)| {
-                let answered = leader.answered(granted);
-                (leader, answered)
-            })
-            .unzip();
-        let (poll_result, side_effects) =
-            (core.local_queues()).check(self.spec, self.id, now, cx.waker(), answered);
-        for unowned in side_effects.unowned {
-            core.hand_to_watchdog(unowned);
+    ) -> Looked<EngineHost> {
+        let (core, spec) = (self.core, self.spec);
+        let (leader, answer) = asked.unzip();
+        let read = (leader.as_ref()).map(|leader| leader.read(answer.flatten(), now));
+        let LookReply {
+            looked,
+            lead,
+            answered,
+        } = core.tell(now, |client, at| {
+            client.look(&spec.queue_key, spec, (self.id, cx.waker()), read, at)
+        });
+        let lead = match leader {
+            Some(leader) => leader.has_read(answered, lead, self.runtime),
+            None => lead,
+        };
+        if let Some(leader_epoch) = lead {
+            let here = Handle::try_current();
+            let here = here.as_ref().unwrap_or(self.runtime);
+            Leader::new(core.clone(), spec.clone(), leader_epoch).start(here);
         }
-        match leader {
-            Some(leader) if side_effects.is_dismissed => leader.dismiss(),
-            Some(leader) => leader.go_on(None, self.runtime),
-            None => {}
-        }
-        match poll_result {
-            PollResult::Wait => Poll::Pending,
-            PollResult::Lead(leader_epoch) => {
-                let here = Handle::try_current();
-                let here = here.as_ref().unwrap_or(self.runtime);
-                Leader::new(core.clone(), self.spec.clone(), leader_epoch).go_on(None, here);
-                Poll::Pending
-            }
-            PollResult::Yours(taken) => {
-                self.done = true;
-                Poll::Ready(Ok(Some(taken)))
-            }
-            PollResult::TooLate => {
-                self.done = true;
-                Poll::Ready(Ok(None))
-            }
-            PollResult::Rejected(error) => {
-                self.done = true;
-                Poll::Ready(Err(error))
-            }
-        }
+        looked
     }
 }
 
@@ -172,15 +168,17 @@ impl Drop for Waiter<'_> {
             return;
         }
         let queue_key = &self.spec.queue_key;
-        if !self.done {
+        let others_wait = if self.done {
+            let state = self.core.watchdog().shared().lock();
+            state.client.has_waiters(queue_key)
+        } else {
             let now = self.core.now();
-            self.core
-                .hand_to_watchdog(self.core.local_queues().leave(queue_key, self.id, now));
-        }
+            (self.core).tell(now, |client, at| client.leave(queue_key, self.id, at))
+        };
         // Waiters that came meanwhile inherit the acquire that is on its way.
         if let Some(acquire) = self.own.take() {
-            if self.core.local_queues().has_waiters(queue_key) {
-                acquire.spawn(None);
+            if others_wait {
+                acquire.spawn();
             } else {
                 acquire.give_up();
             }

@@ -39,7 +39,7 @@ pub(super) fn watch(leases: &Arc<LeaseTable>, token: Token, cell: Arc<LeaseCell>
 }
 
 fn next_check(leases: &LeaseTable, token: Token) -> Option<Moment> {
-    leases.shared.lock().tokens.next_check_at(token)
+    leases.shared.lock().client.tokens.next_check_at(token)
 }
 
 /// One check ends a lease, the next sends its `cancel`; no answer needs more at once.
@@ -49,7 +49,7 @@ const CHECKS_AT_MOST: usize = 3;
 pub(super) fn check(leases: &Arc<LeaseTable>, token: Token) {
     for _ in 0..CHECKS_AT_MOST {
         let now = leases.shared.clock.now();
-        let Some(action) = leases.shared.lock().tokens.due_of(token, now) else {
+        let Some(action) = leases.shared.lock().client.tokens.due_of(token, now) else {
             return;
         };
         for job in leases.sort(vec![action]) {
@@ -79,7 +79,7 @@ impl Drop for TaskEnd {
         if self.cell.is_handed_on() {
             return;
         }
-        let lost = state.tokens.unguarded(self.token, now);
+        let lost = state.client.tokens.unguarded(self.token, now);
         drop(state);
         if lost.is_some() {
             shared.announce(lost);

@@ -152,7 +152,7 @@ impl LeaseTable {
         }
         let mut state = self.shared.lock();
         let now = self.shared.clock.now(); // under the mutex, so that reports are in order
-        let news = change(&mut state.tokens, now);
+        let news = change(&mut state.client.tokens, now);
         drop(state);
         self.shared.announce(news);
         self.shared.wake_if_needed();

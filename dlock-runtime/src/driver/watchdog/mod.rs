@@ -81,7 +81,7 @@ impl Watchdog {
         let mut state = self.shared().lock();
         if state.next_stray <= now {
             state.next_stray = now.plus(STRAYS_AT_LEAST_APART);
-            state.tokens.stray(token, claim, give_up, now);
+            state.client.tokens.stray(token, claim, give_up, now);
             drop(state);
             // Only wakes the watchdog: the caller is in a place where no command may be sent.
             self.shared().wake.notify_one();
@@ -102,7 +102,7 @@ impl Watchdog {
 
     /// The body begins: keeps the key until this server time; `false` if the lease is over.
     pub(crate) fn keep(&self, token: Token, keep: Keep) -> bool {
-        self.shared().lock().tokens.keep(token, keep)
+        self.shared().lock().client.tokens.keep(token, keep)
     }
 
     /// When a `cancel` that follows an acquire on this link is reported at the latest; `None` if
@@ -142,7 +142,7 @@ impl Watchdog {
     /// No holder is left to release the lock: cleans up after the token.
     pub(crate) fn hand_over(&self, token: Token) {
         let now = self.shared().clock.now();
-        self.shared().lock().tokens.hand_over(token, now);
+        self.shared().lock().client.tokens.hand_over(token, now);
         self.nudge(token);
     }
 
@@ -150,14 +150,14 @@ impl Watchdog {
     /// or another holder's by now.
     pub(crate) fn extending(&self, token: Token, by: Ttl, cell: &LeaseCell) -> bool {
         let mut state = self.shared().lock();
-        !cell.is_released() && state.tokens.extending(token, by)
+        !cell.is_released() && state.client.tokens.extending(token, by)
     }
 
     /// The lease now lasts `by` from `sent` on; `false` if it is over.
     pub(crate) fn extended(&self, token: Token, sent: Moment, by: Ttl, cell: &LeaseCell) -> bool {
         let mut state = self.shared().lock();
         let now = self.shared().clock.now();
-        let deadline = state.tokens.extended(token, sent, by, now);
+        let deadline = state.client.tokens.extended(token, sent, by, now);
         drop(state);
         deadline.is_some_and(|(deadline, cause)| cell.extend(deadline, cause))
     }
@@ -165,25 +165,25 @@ impl Watchdog {
     /// The server said that the lock is not the token's.
     pub(crate) fn refused(&self, token: Token) {
         let now = self.shared().clock.now();
-        let lost = self.shared().lock().tokens.refused(token, now);
+        let lost = self.shared().lock().client.tokens.refused(token, now);
         self.shared().announce(lost);
     }
 
     pub(crate) fn census(&self) -> Census {
-        self.shared().lock().tokens.census()
+        self.shared().lock().client.tokens.census()
     }
 
     /// How many locks there are in which state, their holders, and the calls that wait.
     pub(crate) fn snapshot(&self) -> (PoolCounts, Vec<Arc<LeaseCell>>, Vec<Arc<AcquireSpec>>) {
         let state = self.shared().lock();
-        let held = state.tokens.holders().cloned().collect();
-        let waiting = state.queues.waiters().cloned().collect();
+        let held = state.client.tokens.holders().cloned().collect();
+        let waiting = state.client.queues.waiters().cloned().collect();
         (state.counts(), held, waiting)
     }
 
     /// The keys of all locks that are held.
     pub(crate) fn held(&self) -> Vec<Arc<str>> {
-        self.shared().lock().tokens.held()
+        self.shared().lock().client.tokens.held()
     }
 
     /// Ends when no token is left.

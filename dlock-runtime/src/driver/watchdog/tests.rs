@@ -8,7 +8,8 @@ use dlock_harness::until_blocking;
 use super::Watchdog;
 use crate::backend::Backend as _;
 use crate::backend::memory::Memory;
-use crate::driver::shared::{PoolTokens, SharedClient};
+use crate::client::ClientRules;
+use crate::driver::shared::SharedClient;
 use crate::values::process::Home;
 
 const CAP: Duration = Duration::from_secs(10);
@@ -16,7 +17,7 @@ const CAP: Duration = Duration::from_secs(10);
 #[test]
 fn in_a_forked_child_it_goes_without_a_look_at_the_table() {
     let memory = Arc::new(Memory::new());
-    let mut shared = SharedClient::new(memory.clock(), CAP, 0, PoolTokens::default());
+    let mut shared = SharedClient::new(memory.clock(), ClientRules::of_test(CAP, CAP), 0);
     shared.home = Home::elsewhere();
     let watchdog = Watchdog::start(Arc::new(shared), memory, Arc::default()).unwrap();
     let leases = watchdog.leases.clone();

@@ -67,8 +67,8 @@ async fn watch(leases: &Arc<LeaseTable>) {
         gauges.tick(leases, now);
         let (actions, next, closing) = {
             let mut state = leases.shared.lock();
-            let actions = state.tokens.due(now);
-            let next = state.tokens.next_check();
+            let actions = state.client.tokens.due(now);
+            let next = state.client.tokens.next_check();
             state.planned = Some(next.min(now.plus(CHECK_AT_LEAST_EVERY)));
             (actions, next, state.closing)
         };
@@ -77,7 +77,7 @@ async fn watch(leases: &Arc<LeaseTable>) {
         }
         if closing {
             let close_at = *close_at.get_or_insert(now.plus(LAST_CLEAN_UPS));
-            if now >= close_at || leases.shared.lock().tokens.census() == Census::default() {
+            if now >= close_at || leases.shared.lock().client.tokens.census() == Census::default() {
                 return;
             }
         }
@@ -131,10 +131,10 @@ impl Drop for ThreadEnd {
         let mut state = shared.lock();
         shared.dead.store(true, Ordering::Release);
         let now: Moment = shared.clock.now();
-        let tokens = state.tokens.all();
+        let tokens = state.client.tokens.all();
         let lost: Vec<_> = tokens
             .into_iter()
-            .filter_map(|token| state.tokens.unguarded(token, now))
+            .filter_map(|token| state.client.tokens.unguarded(token, now))
             .collect();
         drop(state);
         if !lost.is_empty() {

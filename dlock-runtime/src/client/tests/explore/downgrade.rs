@@ -18,7 +18,7 @@ impl Process {
             return;
         };
         let ttl = Ttl::new(now.until(body.deadline)).expect("a body that is held, in whole ticks");
-        if !self.tokens.extending(body.token, ttl) {
+        if !self.client.tokens.extending(body.token, ttl) {
             return;
         }
         (body.reads, body.asked) = (true, Some(now));
@@ -41,14 +41,15 @@ impl Process {
         body.asked = None;
         let remaining = sent.until(body.deadline);
         if !reads {
-            let news = self.tokens.refused(token, now);
+            let news = self.client.tokens.refused(token, now);
             return self.announce(turn, news);
         }
         turn.seen.saw(Witness::Downgraded);
         let Ok(ttl) = Ttl::new(remaining) else {
             return;
         };
-        if let Some((deadline, LostCause::Deadline)) = self.tokens.extended(token, sent, ttl, now)
+        if let Some((deadline, LostCause::Deadline)) =
+            self.client.tokens.extended(token, sent, ttl, now)
             && let Some(body) = self.asking_of(token)
             && !body.lost
             && now < body.deadline
@@ -74,7 +75,7 @@ impl Process {
         let Phase::Body(body) = &mut self.contenders[who].phase else {
             return;
         };
-        if body.asked.is_some() || !self.tokens.extending(body.token, ttl) {
+        if body.asked.is_some() || !self.client.tokens.extending(body.token, ttl) {
             return;
         }
         (body.asked, body.extends) = (Some(turn.now()), Some(ttl));
@@ -99,11 +100,11 @@ impl Process {
         };
         match answer {
             Renewed::NotOurs => {
-                let news = self.tokens.refused(token, now);
+                let news = self.client.tokens.refused(token, now);
                 self.announce(turn, news);
             }
             Renewed::Yes => {
-                if let Some((deadline, _)) = self.tokens.extended(token, sent, ttl, now)
+                if let Some((deadline, _)) = self.client.tokens.extended(token, sent, ttl, now)
                     && let Some(body) = self.asking_of(token)
                     && !body.lost
                     && now < body.deadline

@@ -144,7 +144,7 @@ impl World {
                 faults.push(Fault::Crash { at, noticed: true });
                 faults.push(Fault::Crash { at, noticed: false });
             }
-            Kind::CrashInQueue if matches!(process.queue.remote(), Remote::Queued { .. }) => {
+            Kind::CrashInQueue if matches!(process.remote(), Some(Remote::Queued { .. })) => {
                 faults.push(Fault::Crash { at, noticed: false });
             }
             Kind::Twice => {
@@ -261,9 +261,7 @@ impl World {
             std::mem::take(&mut process.commands),
             std::mem::take(&mut process.watchdog),
         ];
-        // The knowledge of a dead process makes no difference.
-        let (connection, contenders) = (process.connection, process.contenders.len());
-        *process = Process::dead(at, connection, contenders);
+        *process = process.dead(); // what it knew makes no difference
         if noticed {
             self.channels.retain(|(whose, _)| *whose != at);
         } else {

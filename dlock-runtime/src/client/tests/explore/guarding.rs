@@ -12,7 +12,7 @@ use crate::values::token::Token;
 impl Process {
     /// `thread::watch`: sends what is due, on the watchdog's own connection.
     pub(super) fn guard(&mut self, turn: &mut Turn<'_>) {
-        for action in self.tokens.due(turn.now()) {
+        for action in self.client.tokens.due(turn.now()) {
             self.announce(turn, Some(action));
         }
     }
@@ -63,7 +63,7 @@ impl Process {
                         body.deadline = body.deadline.max(deadline);
                     }
                     // Its holder has seen the deadline pass: nothing is to be renewed any more.
-                    Some(_) => self.tokens.hand_over(token, now),
+                    Some(_) => self.client.tokens.hand_over(token, now),
                     None => {}
                 }
             }
@@ -98,10 +98,13 @@ impl Process {
     ) {
         let now = turn.now();
         if renews {
-            let news = self.tokens.renewed(token, sent, Renewed::Failed, now);
+            let news = self
+                .client
+                .tokens
+                .renewed(token, sent, Renewed::Failed, now);
             self.announce(turn, news);
         } else {
-            self.tokens.cancel_failed(token, now);
+            self.client.tokens.cancel_failed(token, now);
         }
     }
 }

@@ -1,81 +1,85 @@
 //! From the grant to the release, as in `driver/acquire.rs` and `driver/guard`.
 
 use super::guarding::kept;
+use super::host::{AlwaysAwake, ModelRequest, queue_key};
 use super::mutants::Mutant;
 use super::process::{Begun, Body, Fence, Phase, Process, Turn};
 use super::run::Wants;
 use super::seen::Witness;
 use super::world::What;
-use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::local_queue::{Attempt, Check, Grant, GrantKind, WaiterId};
+use crate::client::lease::LeaseTerms;
+use crate::client::local_queue::{Attempt, Grant, GrantKind, Remote};
 use crate::client::tokens::ReleaseBy;
-use crate::client::{Checked, ReturnedTo};
+use crate::client::{Answered, Looked, ReadAnswer, ReturnedTo};
 use crate::policy::commands::{Keep, Renewal, Renewed};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// Taking the lock, and beginning the body.
 impl Process {
-    /// `Waiter::look`, and what `acquire::in_queue` does with the result.
-    pub(super) fn check(&mut self, turn: &mut Turn<'_>, who: usize) {
+    /// `Waiter::look`, and what `acquire::in_queue` does with the result. `read`: the answer to the
+    /// acquire that it has sent itself.
+    pub(super) fn look(
+        &mut self,
+        turn: &mut Turn<'_>,
+        who: usize,
+        read: Option<ReadAnswer<'_, ()>>,
+    ) -> Answered {
         let Phase::Queue(waiter_id) = self.contenders[who].phase else {
-            return;
+            return Answered::default();
         };
-        self.queue.mark_responsive(waiter_id);
-        let (now, terms) = (turn.now(), self.terms(turn, who));
-        if turn.run.is(Mutant::HandedOnAfresh) {
-            return self.look_in_two_steps(turn, who, waiter_id);
+        let is_led = self.is_driven();
+        let was_granted = self
+            .remote()
+            .is_some_and(|it| matches!(it, Remote::Granted(..)));
+        if turn.run.is(Mutant::HandedOnAfresh)
+            && let Some(queue) = self.client.queues.by_key.get_mut(&queue_key())
+            && let Some(grant) = queue.queue.grant_mut()
+        {
+            grant.since = grant.chain.since.unwrap_or(grant.since);
         }
-        let mut own = None;
-        let token = |attempt: Attempt, _: &Lease| own.insert(attempt).token;
-        match self.client(turn).check(waiter_id, now, &terms, token) {
-            Checked::Wait => {
-                if self.queue.become_leader() {
-                    turn.seen.saw(Witness::LeaderReplaced);
+        let attempt = self.remote().and_then(attempt_of);
+        let attempt = attempt.or_else(|| {
+            let (sent, ..) = read.as_ref()?.answer.as_ref()?;
+            Some(sent.attempt())
+        });
+        let request = ModelRequest {
+            who,
+            terms: self.terms(turn, who),
+        };
+        let reply = self.tell(turn, |client, at| {
+            let of = (waiter_id, &AlwaysAwake);
+            client.look(&queue_key(), &request, of, read, at)
+        });
+        if reply.lead.is_some() && !is_led {
+            turn.seen.saw(Witness::LeaderReplaced);
+        }
+        match reply.looked {
+            Looked::Wait => {
+                if was_granted && !matches!(self.remote(), Some(Remote::Granted(..))) {
+                    turn.seen.saw(Witness::StaleGrant);
                 }
             }
-            Checked::TooLate { unowned, left } => {
+            Looked::TooLate => {
                 turn.seen.saw(Witness::StaleGrant);
-                self.hand_to_watchdog(turn, Some(unowned));
-                if left {
-                    return self.enter(turn, who); // at the end of the queue again
-                }
-                self.queue.become_leader();
+                self.flight_dropped(turn, who);
+                self.enter(turn, who); // at the end of the queue again
             }
-            Checked::Yours(grant, _) => {
-                let attempt = own.expect("it made the handle");
+            Looked::Yours(grant, _) => {
+                let attempt = attempt.expect("it was granted");
                 let body = self.body_under(turn, attempt, &grant);
-                self.begins(turn, who, body, grant);
-            }
-        }
-    }
-
-    /// As the mutant `HandedOnAfresh` does it.
-    fn look_in_two_steps(&mut self, turn: &mut Turn<'_>, who: usize, waiter_id: WaiterId) {
-        match self.queue.check(waiter_id, turn.now()) {
-            Check::Wait => drop(self.queue.become_leader()),
-            Check::Stale(attempt) => {
-                self.client(turn).clean_up(&attempt, turn.now());
-                self.queue.become_leader();
-            }
-            Check::Yours(attempt, mut grant) => {
-                grant.since = grant.chain.since.unwrap_or(grant.since);
-                match self.take(turn, who, attempt, grant) {
-                    Some(body) => self.begins(turn, who, body, grant),
-                    None => self.enter(turn, who),
+                if let Some((sent, _)) = self.contenders[who].over.take() {
+                    self.unread(turn, &sent, false, true);
                 }
+                self.begin(turn, who, body, grant);
+                self.flight_dropped(turn, who);
             }
+            Looked::Refused(_) => self.contenders[who].phase = Phase::Done,
         }
+        reply.answered
     }
 
-    fn begins(&mut self, turn: &mut Turn<'_>, who: usize, body: Body, grant: Grant) {
-        if let Some(attempt) = self.contenders[who].over.take() {
-            self.abandon(turn, &attempt, false, true);
-        }
-        self.begin(turn, who, body, grant);
-    }
-
-    fn terms(&self, turn: &Turn<'_>, who: usize) -> LeaseTerms {
+    pub(super) fn terms(&self, turn: &Turn<'_>, who: usize) -> LeaseTerms {
         let mut terms = self.order(turn.run, who).terms;
         if turn.run.is(Mutant::ClaimIsWhole) {
             terms.renew = None;
@@ -90,14 +94,15 @@ impl Process {
         attempt: Attempt,
         grant: Grant,
     ) -> Option<Body> {
-        let (now, terms, token) = (turn.now(), self.terms(turn, who), attempt.token);
-        let mut client = self.client(turn);
-        if client
-            .take(attempt.clone(), &grant, &terms, now, |_, _| token)
-            .is_none()
-        {
+        let request = ModelRequest {
+            who,
+            terms: self.terms(turn, who),
+        };
+        let taken = self.tell(turn, |client, at| {
+            client.take_alone(&request, attempt.clone(), &grant, at)
+        });
+        if taken.is_none() {
             turn.seen.saw(Witness::StaleGrant);
-            self.hand_to_watchdog(turn, Some(token));
             return None;
         }
         Some(self.body_under(turn, attempt, &grant))
@@ -105,7 +110,7 @@ impl Process {
 
     fn body_under(&self, turn: &Turn<'_>, attempt: Attempt, grant: &Grant) -> Body {
         let Attempt { token, claim } = attempt;
-        let deadline = self.tokens.deadline(token).expect("it is held");
+        let deadline = self.client.tokens.deadline(token).expect("it is held");
         Body {
             token,
             claim,
@@ -128,7 +133,7 @@ impl Process {
             return self.body(turn, who, body);
         }
         let lease = terms.lease();
-        if !self.tokens.extending(body.token, lease) {
+        if !self.client.tokens.extending(body.token, lease) {
             return self.drop_guard(turn, &body, who, true);
         }
         let renewal = Renewal {
@@ -144,7 +149,7 @@ impl Process {
         let min_hold = self.order(turn.run, who).terms.bounds.min_hold;
         if let Some(min_hold) = min_hold {
             let keep = Keep::from(body.time, min_hold);
-            if !self.tokens.keep(body.token, keep) {
+            if !self.client.tokens.keep(body.token, keep) {
                 return self.drop_guard(turn, &body, who, true);
             }
         }
@@ -176,7 +181,7 @@ impl Process {
             return self.confirm_failed(turn, who, &body);
         }
         let ttl = self.order(turn.run, who).terms.ttl;
-        match self.tokens.extended(token, sent, ttl, turn.now()) {
+        match self.client.tokens.extended(token, sent, ttl, turn.now()) {
             Some((deadline, _)) if !body.lost && turn.now() < body.deadline => {
                 body.deadline = body.deadline.max(deadline);
                 turn.seen.saw(Witness::Confirmed);
@@ -202,11 +207,14 @@ impl Process {
         let now = turn.now();
         self.contenders[who].phase = Phase::Done;
         if turn.run.is(Mutant::WatchdogNotStopped) {
-            self.queue.left(body.token, now);
+            self.left(turn, body.token);
             return self.send_unsubscribed_release(turn, body.token, body.claim);
         }
         let may_hand_on = may_hand_on(self.order(turn.run, who).terms);
-        match (self.client(turn)).give_back(body.token, now, may_hand_on, || {}) {
+        let given_back = self.tell(turn, |client, at| {
+            client.give_back((&queue_key(), body.token), may_hand_on, at, || {})
+        });
+        match given_back {
             ReturnedTo::HandedOn => saw_handed_on(turn, &body),
             ReturnedTo::ToServer(ReleaseBy::Caller { keep }) => {
                 let (token, claim) = (body.token, body.claim);
@@ -215,6 +223,14 @@ impl Process {
                 self.contenders[who].phase = Phase::Releasing { token, sent: now };
             }
             ReturnedTo::ToServer(ReleaseBy::Host | ReleaseBy::Nobody) => {}
+        }
+    }
+
+    /// A holder that tells the watchdog nothing.
+    pub(super) fn left(&mut self, turn: &Turn<'_>, token: Token) {
+        let now = turn.now();
+        if let Some(queue) = self.client.queues.by_key.get_mut(&queue_key()) {
+            queue.queue.left(token, now);
         }
     }
 
@@ -232,17 +248,18 @@ impl Process {
     pub(super) fn drop_guard(&mut self, turn: &mut Turn<'_>, body: &Body, who: usize, waits: bool) {
         self.commands
             .forget(body.token, |what| matches!(what, What::Renew(_)));
-        let may_hand_on = may_hand_on(self.order(turn.run, who).terms).filter(|_| !waits);
-        let handed_on = (self.client(turn)).drop_hold(body.token, turn.now(), may_hand_on, || {});
+        let may_hand_on = may_hand_on(self.order(turn.run, who).terms) && !waits;
+        let handed_on = self.tell(turn, |client, at| {
+            client.drop_hold((&queue_key(), body.token), may_hand_on, at, || {})
+        });
         if handed_on {
             saw_handed_on(turn, body);
             self.contenders[who].phase = Phase::Done;
             return;
         }
-        self.hand_to_watchdog(turn, Some(body.token));
         if waits && self.contenders[who].wants == Wants::Once {
             self.contenders[who].phase = Phase::Alone;
-            self.go_past(turn, who, false);
+            self.go_past(turn, who, None);
         } else if waits {
             self.enter(turn, who);
         } else {
@@ -255,7 +272,7 @@ impl Process {
             |it: &Phase| matches!(it, Phase::Releasing { token: theirs, .. } if *theirs == token);
         if let Some(it) = self.contenders.iter_mut().find(|it| of(&it.phase)) {
             it.phase = Phase::Done;
-            self.tokens.released(token);
+            self.client.tokens.released(token);
         }
     }
 
@@ -263,18 +280,24 @@ impl Process {
         self.commands
             .forget(token, |what| matches!(what, What::Release { .. }));
         if turn.run.is(Mutant::NoCleanUp) {
-            self.tokens.not_granted(token);
+            self.client.tokens.not_granted(token);
         } else {
-            self.tokens.hand_over(token, turn.now());
+            self.client.tokens.hand_over(token, turn.now());
         }
         self.contenders[who].phase = Phase::Done;
     }
 }
 
-/// With `min_hold` nothing is handed on; otherwise every waiter of the model can use the grant.
-fn may_hand_on(terms: LeaseTerms) -> Option<fn(&usize, &Grant) -> bool> {
-    let fits: fn(&usize, &Grant) -> bool = |_, _| true;
-    terms.bounds.min_hold.is_none().then_some(fits)
+/// With `min_hold` nothing is handed on.
+fn may_hand_on(terms: LeaseTerms) -> bool {
+    terms.bounds.min_hold.is_none()
+}
+
+fn attempt_of(remote: &Remote) -> Option<Attempt> {
+    match remote {
+        Remote::Acquiring(attempt) | Remote::Granted(attempt, _) => Some(attempt.clone()),
+        _ => None,
+    }
 }
 
 fn saw_handed_on(turn: &mut Turn<'_>, body: &Body) {

@@ -1,6 +1,7 @@
 //! Judges what a command did to the holders of a lock with many holders, and to its waiters.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::kind::{Holds, fits, is_or_was, token_of_entry};
 use super::seen::{Seen, Witness};
@@ -52,6 +53,9 @@ impl World {
             match stands {
                 // The kept entry of an owner belongs to no token, and may be kept for longer.
                 Some((_, now)) if entry::is_retired(entry) && now > end => {}
+                // The clock was set back: no entry stays for as long as the step. Otherwise none ends
+                // later than this, so that nothing else passes for it.
+                Some((_, now)) if now < end && *now >= time + micros(lease_of(entry)) => {}
                 Some((_, now)) if !own && now != end => return Some("S9 moves another's end"),
                 Some((_, now)) if now < end => return Some("S7 shortens a lease"),
                 None if !own => return Some("S3a drops another's"),
@@ -67,10 +71,8 @@ impl World {
             // An owner has one kept entry for all its entries, without a lease: the command kept
             // it.
             let kept = entry::is_retired(entry).then(|| &*command.claim().value);
-            let lease = entry::read(kept.unwrap_or(entry)).map(|it| it.lease);
-            let lease = lease.unwrap_or_default();
-            let lease = u64::try_from(lease.as_micros()).expect("short");
-            changed && *end > time + lease + 1000
+            let lease = lease_of(kept.unwrap_or(entry));
+            changed && *end > time + micros(lease) + 1000
         };
         let outlives = after.holders.iter().any(longer);
         outlives.then_some("S9 outlives its last command")
@@ -181,4 +183,13 @@ fn head_fits(after: &Before, command: &Command, answer: &Answer) -> Option<&'sta
         && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
     let (head, _) = after.waiting.first()?;
     (looks && fits(Holds::of(head), &after.standing)).then_some("S6 the head fits and sleeps")
+}
+
+/// How long the lease lasts that this entry was written for; nothing, if it has none.
+fn lease_of(entry: &str) -> Duration {
+    entry::read(entry).map_or(Duration::ZERO, |it| it.lease)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).expect("short")
 }

@@ -65,11 +65,11 @@ fn bad(far: bool) -> Vec<Bad> {
     let rw: &[Asks] = &[Read, Write, Read];
     let permits: &[Asks] = &[Take(1, 2), Take(2, 2), Take(1, 2)];
     let mut bad = vec![
-        of(Mutant::RenewsAll, "S9", 13, renews),
+        of(Mutant::RenewsAll, "S9", 9, renews),
         of(
             Mutant::LastComerEndsAll,
             "S9",
-            6,
+            4,
             Run {
                 ttls: &[3, 2],
                 ..two(&[Read, Read])
@@ -78,38 +78,38 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::DowngradeShortens,
             "S7",
-            7,
+            5,
             downgrades(two(&[Write, Read])),
         ),
         of(
             Mutant::DowngradeWithGap,
             "S3a",
-            10,
+            7,
             downgrades(two(&[Write, Write])),
         ),
-        of(Mutant::ReleaseDropsAll, "S3a", 10, two(&[Read, Read])),
+        of(Mutant::ReleaseDropsAll, "S3a", 7, two(&[Read, Read])),
         of(
             Mutant::TakesIfOneIsFree,
             "S1",
-            10,
+            6,
             two(&[Take(1, 2), Take(2, 2)]),
         ),
-        of(Mutant::PassesTheHead, "S5", 9, three(rw)),
-        of(Mutant::PassesTheHead, "S5", 9, three(permits)),
-        of(Mutant::ReleaseGrantsNobody, "S6", 10, two(&[Write, Read])),
-        of(Mutant::LeavesOtherKinds, "S6", 10, two(&[Alone, Read])),
-        of(Mutant::LeavesOtherKinds, "S6", 10, two(&[Read, Alone])),
-        of(Mutant::PassesTheHead, "S5", 9, three(&[Read, Alone, Read])),
+        of(Mutant::PassesTheHead, "S5", 6, three(rw)),
+        of(Mutant::PassesTheHead, "S5", 6, three(permits)),
+        of(Mutant::ReleaseGrantsNobody, "S6", 7, two(&[Write, Read])),
+        of(Mutant::LeavesOtherKinds, "S6", 7, two(&[Alone, Read])),
+        of(Mutant::LeavesOtherKinds, "S6", 7, two(&[Read, Alone])),
+        of(Mutant::PassesTheHead, "S5", 6, three(&[Read, Alone, Read])),
         of(
             Mutant::ReleaseOfNothingGrantsNobody,
             "S6",
-            14,
+            11,
             faults(&[Only(Stands::Requests)], two(&[As("a"), As("b")])),
         ),
         of(
             Mutant::CancelGrantsNobody,
             "S6",
-            10,
+            6,
             Run {
                 cancels: 1,
                 ..three(rw)
@@ -118,30 +118,30 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::OneGrantForEach,
             "S6",
-            13,
+            9,
             three(&[Write, Read, Read]),
         ),
-        of(Mutant::ReentryQueues, "L1", 181, outer),
+        of(Mutant::ReentryQueues, "L1", 170, outer),
         of(
             Mutant::NoHeartbeat,
             "L1",
-            176,
+            165,
             faults(&[CrashInQueue], ever(rw)),
         ),
         of(
             Mutant::NoPoll,
             "L1",
-            32,
+            28,
             faults(&[Push], two(&[Write, Read])),
         ),
         of(
             Mutant::NoCleanUp,
             "S3c",
-            5,
+            4,
             faults(&[Break], two(&[Read, Write])),
         ),
-        of(Mutant::MinHoldForgotten, "S7", 7, long.clone()),
-        of(Mutant::TtlUnderMinHold, "S9", 7, long),
+        of(Mutant::MinHoldForgotten, "S7", 5, long.clone()),
+        of(Mutant::TtlUnderMinHold, "S9", 5, long),
     ];
     if far {
         bad.extend([

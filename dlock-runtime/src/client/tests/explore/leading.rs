@@ -1,59 +1,54 @@
-//! The leader of a process, and what the answers to its commands mean, as in
-//! `driver/waiting/leader`.
-//!
-//! Attempts outside the local queue are in `past_the_queue`.
+//! The commands of a process's queue: its leader and its only contender send them, as in
+//! `driver/waiting`. What the answers mean, the machine says.
 
+use super::host::{AlwaysAwake, queue_key};
 use super::mutants::Mutant;
-use super::process::{Leader, Phase, Process, SentAcquire, Turn};
+use super::process::{Leader, Phase, Process, Turn, leader};
 use super::seen::Witness;
 use super::world::What;
-use crate::client::local_queue::{Attempt, Grant, GrantKind, LeaderStep, Remote};
-use crate::policy::commands::{Acquired, Busy, Claim, Left, Polled};
-use crate::values::ttl::{Margin, Ttl};
-
-use crate::client::retry::{self, Jitter};
+use crate::client::answers::Landed;
+use crate::client::local_queue::{Attempt, Remote};
+use crate::client::{Answered, AttemptFault, Heard, LeaderTurn, ReadAnswer, SentAcquire};
+use crate::policy::commands::{Acquire, Acquired, Claim, Polled};
 use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
+use crate::values::ttl::Ttl;
 
 /// The leader.
 impl Process {
     pub(super) fn lead(&mut self, turn: &mut Turn<'_>) {
-        match self.client(turn).next(turn.now()) {
-            LeaderStep::Acquire => self.ask(turn),
-            LeaderStep::Poll(attempt) => self.poll(turn, attempt),
-            LeaderStep::GiveUp(attempt) => {
-                turn.seen.saw(Witness::StaleGrant);
-                self.hand_to_watchdog(turn, Some(attempt.token));
-            }
-            LeaderStep::PassOn | LeaderStep::Sleep(_) | LeaderStep::Rest => {}
+        let granted = self
+            .remote()
+            .is_some_and(|it| matches!(it, Remote::Granted(..)));
+        let next = self.tell(turn, |client, at| {
+            client.lead(leader(&queue_key()), &AlwaysAwake, at)
+        });
+        if granted && !matches!(self.remote(), Some(Remote::Granted(..))) {
+            turn.seen.saw(Witness::StaleGrant);
+        }
+        match next {
+            LeaderTurn::Acquire(request) => self.ask(turn, request.who, None),
+            LeaderTurn::Poll { attempt, .. } => self.poll(turn, attempt),
+            LeaderTurn::Sleep(_) | LeaderTurn::Rest => {}
         }
     }
 
-    fn ask(&mut self, turn: &Turn<'_>) {
-        let Some(first) = self.queue.first().copied() else {
-            return;
-        };
-        let Some((attempt, command)) = self.prepare(turn, first, true) else {
+    pub(super) fn ask(&mut self, turn: &Turn<'_>, who: usize, reader: Option<usize>) {
+        let Some(sent) = self.prepare(turn, who, true) else {
             return self.reject(turn);
         };
-        self.client(turn).sending(Attempt {
-            token: attempt.token,
-            claim: attempt.claim.clone(),
+        let sends = self.tell(turn, |client, at| {
+            client.sending(leader(&queue_key()), &sent, at)
         });
-        self.send(turn, attempt.token, What::Acquire(command));
-        self.leader = Leader::Acquiring(attempt);
+        assert!(sends, "it was just told to");
+        self.send_acquire(turn, who, &sent);
+        self.leader = Leader::Acquiring { sent, reader };
     }
 
     fn poll(&mut self, turn: &Turn<'_>, attempt: Attempt) {
         let what = if turn.run.is(Mutant::PollByAcquire) {
-            let lease = self.lease_of(turn, &attempt.claim);
-            What::Acquire(crate::policy::commands::Acquire {
-                claim: attempt.claim.clone(),
-                lease,
-                not_after: turn.time + 1_000_000,
-                repair_missing_ttl: None,
-            })
+            What::Acquire(self.again(turn, &attempt.claim))
         } else {
             What::Poll(attempt.claim.clone())
         };
@@ -62,22 +57,26 @@ impl Process {
         self.leader = Leader::Polling { attempt, sent };
     }
 
-    /// The lease that an acquire of this claim requested.
-    fn lease_of(&self, turn: &Turn<'_>, claim: &Claim) -> Ttl {
+    fn again(&self, turn: &Turn<'_>, claim: &Claim) -> Acquire {
         let asked = entry::read(&claim.value).and_then(|entry| Ttl::new(entry.lease).ok());
-        asked.unwrap_or_else(|| turn.run.terms(self.at).lease())
+        Acquire {
+            claim: claim.clone(),
+            lease: asked.unwrap_or_else(|| turn.run.terms(self.at).lease()),
+            not_after: turn.time + 1_000_000,
+            repair_missing_ttl: None,
+        }
     }
 
     /// The command took too long.
-    pub(super) fn leader_timed_out(&mut self, turn: &Turn<'_>) {
+    pub(super) fn leader_timed_out(&mut self, turn: &mut Turn<'_>) {
         match std::mem::replace(&mut self.leader, Leader::Idle) {
             Leader::Idle => {}
-            Leader::Acquiring(attempt) => self.ask_failed(turn, &attempt, true),
-            Leader::Polling { attempt, .. } => {
+            Leader::Acquiring { sent, reader } => self.ask_failed(turn, sent, reader, true),
+            Leader::Polling { attempt, sent } => {
                 self.commands.forget(attempt.token, |what| {
                     matches!(what, What::Poll(_) | What::Acquire(_))
                 });
-                self.poll_failed(turn, &attempt);
+                self.poll_failed(turn, &attempt, sent);
             }
         }
     }
@@ -86,122 +85,193 @@ impl Process {
     pub(super) fn leader_lost(&mut self, turn: &Turn<'_>) {
         match std::mem::replace(&mut self.leader, Leader::Idle) {
             Leader::Idle => {}
-            Leader::Acquiring(attempt) => {
+            // Its own waiter sends it, in another runtime.
+            kept @ Leader::Acquiring {
+                reader: Some(_), ..
+            } => {
+                self.leader = kept;
+                return;
+            }
+            Leader::Acquiring { sent, .. } => {
                 let link = !self.is_cut();
-                self.abandon(turn, &attempt, true, link);
+                self.unread(turn, &sent, true, link);
             }
             Leader::Polling { attempt, .. } => self
                 .commands
                 .forget(attempt.token, |what| matches!(what, What::Poll(_))),
         }
-        self.queue.leader_gone();
+        self.tell(turn, |client, at| {
+            client.leader_gone(leader(&queue_key()), at);
+        });
     }
 
-    pub(super) fn ask_failed(&mut self, turn: &Turn<'_>, attempt: &SentAcquire, link: bool) {
+    pub(super) fn ask_failed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut sent: SentAcquire,
+        reader: Option<usize>,
+        link: bool,
+    ) {
         if turn.run.is(Mutant::AcquireSentAgain) && !link {
-            let command = crate::policy::commands::Acquire {
-                claim: attempt.claim.clone(),
-                lease: attempt.lease,
-                not_after: turn.time + 1_000_000,
-                repair_missing_ttl: None,
-            };
-            self.send(turn, attempt.token, What::Acquire(command));
-            let mut again = attempt.clone();
-            again.sent = turn.now();
-            self.leader = Leader::Acquiring(again);
+            sent.command.not_after = turn.time + 1_000_000;
+            self.send(turn, sent.token, What::Acquire(sent.command.clone()));
+            sent.at = turn.now();
+            self.leader = Leader::Acquiring { sent, reader };
             return;
         }
-        self.abandon(turn, attempt, true, link);
-        self.pause(turn);
+        self.commands
+            .forget(sent.token, |what| matches!(what, What::Acquire(_)));
+        self.answered(turn, sent, reader, Err(may_pass(true)), link);
     }
 
-    pub(super) fn poll_failed(&mut self, turn: &Turn<'_>, attempt: &Attempt) {
-        self.polls_again(turn, attempt.token, outage_pause());
-    }
-
-    fn pause(&mut self, turn: &Turn<'_>) {
-        self.queue.pause(turn.now().plus(outage_pause()));
+    pub(super) fn poll_failed(&mut self, turn: &Turn<'_>, attempt: &Attempt, sent: Moment) {
+        self.tell_poll(turn, attempt, sent, Err(may_pass(false)));
     }
 
     /// The run has no more tokens for this process: all waiters leave, as after a permanent
     /// refusal.
     fn reject(&mut self, turn: &Turn<'_>) {
-        let (line, unowned) = self.client(turn).clear(turn.now());
-        for (_, who) in line {
-            if let Some(attempt) = self.contenders[who].over.take() {
-                self.abandon(turn, &attempt, false, true);
+        self.tell(turn, |client, at| client.reject_all(&queue_key(), at));
+        for who in 0..self.contenders.len() {
+            if let Phase::Queue(_) = self.contenders[who].phase {
+                if let Some((sent, _)) = self.contenders[who].over.take() {
+                    self.unread(turn, &sent, false, true);
+                }
+                self.leave_refused(turn, who);
             }
-            self.contenders[who].phase = Phase::Done;
         }
-        self.hand_to_watchdog(turn, unowned);
+        let key = queue_key();
+        let by = leader(&key);
+        if !self.tell(turn, |client, at| client.goes_on(by, at)) {
+            self.leader = Leader::Idle;
+        }
     }
 
-    fn polls_again(&mut self, turn: &Turn<'_>, token: Token, pause: std::time::Duration) {
-        let next = turn.now().plus(pause);
-        let settled = self.client(turn).queued(token, next, turn.now());
-        self.hand_to_watchdog(turn, settled.unowned());
+    /// A contender reads that it was refused.
+    fn leave_refused(&mut self, turn: &Turn<'_>, who: usize) {
+        if let Phase::Queue(waiter_id) = self.contenders[who].phase {
+            self.tell(turn, |client, at| client.leave(&queue_key(), waiter_id, at));
+        }
+        self.contenders[who].phase = Phase::Done;
     }
 }
 
-/// The meaning of the answers.
+fn may_pass(is_open: bool) -> AttemptFault<()> {
+    AttemptFault {
+        error: (),
+        is_open,
+        may_pass: true,
+        is_elsewhere: false,
+        is_answered: false,
+    }
+}
+
+/// The answers.
 impl Process {
     pub(super) fn acquired(&mut self, turn: &mut Turn<'_>, token: Token, answer: Acquired) {
         match std::mem::replace(&mut self.leader, Leader::Idle) {
-            Leader::Acquiring(attempt) if attempt.token == token => {
-                return self.asked(turn, &attempt, answer);
+            Leader::Acquiring { sent, reader } if sent.token == token => {
+                return self.asked(turn, sent, reader, answer);
             }
             // Only in the variant whose polls are acquires.
             Leader::Polling { attempt, sent } if attempt.token == token => {
-                return self.asked_for_poll(turn, attempt, sent, answer);
+                return self.asked_for_poll(turn, &attempt, sent, answer);
             }
             other => self.leader = other,
         }
-        let theirs = |it: &Option<SentAcquire>| it.as_ref().is_some_and(|over| over.token == token);
+        let theirs = |it: &Option<_>| {
+            it.as_ref()
+                .is_some_and(|(over, _): &(SentAcquire, _)| over.token == token)
+        };
         let who = self.contenders.iter().position(|it| theirs(&it.over));
         if let Some(who) = who
-            && let Some(attempt) = self.contenders[who].over.take()
+            && let Some((sent, tries)) = self.contenders[who].over.take()
         {
-            self.past_the_queue(turn, who, attempt, answer);
+            self.past_the_queue(turn, who, sent, tries, answer);
         }
     }
 
-    fn asked(&mut self, turn: &mut Turn<'_>, attempt: &SentAcquire, answer: Acquired) {
-        let (token, since) = (attempt.token, attempt.sent);
-        match answer {
-            Acquired::Granted { time, epoch } => {
-                let lease = attempt.lease.get();
-                let how = GrantKind::AtOnce;
-                self.granted(turn, token, grant_of(since, lease, epoch, time, how));
-            }
-            Acquired::Yours { time, epoch, left } => {
-                self.granted(
-                    turn,
-                    token,
-                    grant_of(since, left, epoch, time, GrantKind::InTurn),
-                );
-            }
-            Acquired::Queued(busy) => {
-                if matches!(self.queue.remote(), Remote::Granted(attempt, _) if attempt.token == token)
-                {
-                    turn.seen.saw(Witness::PushBeforeReply);
+    fn asked(
+        &mut self,
+        turn: &mut Turn<'_>,
+        sent: SentAcquire,
+        reader: Option<usize>,
+        answer: Acquired,
+    ) {
+        let token = sent.token;
+        let mut landed = sent.landed(answer);
+        match &mut landed {
+            Landed::Granted(grant) => {
+                Self::saw_held(turn, grant.how);
+                if turn.run.is(Mutant::DeadlineFromReply) {
+                    grant.since = turn.now();
                 }
-                self.queued(turn, token, &busy);
             }
-            Acquired::NoQuorum(_) => unreachable!("one server"),
-            Acquired::WrongKind { .. } => {
-                turn.seen.saw(Witness::WrongKind);
-                self.created_nothing(turn, token);
-                self.reject(turn);
+            Landed::Queued(_) if matches!(self.remote(), Some(Remote::Granted(attempt, _)) if attempt.token == token) =>
+            {
+                turn.seen.saw(Witness::PushBeforeReply);
             }
-            Acquired::Busy(busy) => {
-                self.created_nothing(turn, token);
-                let pause = after_busy(turn, &busy);
-                self.queue.pause(turn.now().plus(pause));
-            }
-            Acquired::Late { .. } => {
-                self.created_nothing(turn, token);
-                if std::mem::replace(&mut self.was_late, true) {
-                    self.pause(turn);
+            Landed::WrongKind { .. } => turn.seen.saw(Witness::WrongKind),
+            _ => {}
+        }
+        let link = !self.is_cut();
+        self.answered(turn, sent, reader, Ok(landed), link);
+    }
+
+    /// The leader's task, or the contender that has sent it, tells the answer.
+    fn answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        sent: SentAcquire,
+        reader: Option<usize>,
+        answer: Result<Landed, AttemptFault<()>>,
+        link: bool,
+    ) {
+        let heard = Heard {
+            is_told: true,
+            follows: Some(turn.now().plus(turn.run.tick)),
+        };
+        let key = queue_key();
+        let by = leader(&key);
+        let Answered { cancels_behind, .. } = if let Some(who) = reader {
+            let read = ReadAnswer {
+                leader_epoch: by.1,
+                answer: Some((&sent, answer, heard)),
+            };
+            self.look(turn, who, Some(read))
+        } else {
+            self.tell(turn, |client, at| {
+                client.answered(by, (&sent, answer), heard, at)
+            })
+        };
+        if cancels_behind {
+            self.cancel_behind(turn, &sent, link);
+        }
+        self.read_refusals(turn);
+    }
+
+    /// Contenders that were refused read it.
+    fn read_refusals(&mut self, turn: &Turn<'_>) {
+        if self
+            .client
+            .queues
+            .by_key
+            .values()
+            .any(|it| !it.refused.is_empty())
+        {
+            for who in 0..self.contenders.len() {
+                let Phase::Queue(waiter_id) = self.contenders[who].phase else {
+                    continue;
+                };
+                let queues = &self.client.queues.by_key;
+                if queues
+                    .values()
+                    .any(|it| it.refused.iter().any(|of| of.0 == waiter_id))
+                {
+                    if let Some((sent, _)) = self.contenders[who].over.take() {
+                        self.unread(turn, &sent, false, true);
+                    }
+                    self.leave_refused(turn, who);
                 }
             }
         }
@@ -210,107 +280,71 @@ impl Process {
     fn asked_for_poll(
         &mut self,
         turn: &mut Turn<'_>,
-        attempt: Attempt,
+        attempt: &Attempt,
         sent: Moment,
         answer: Acquired,
     ) {
-        match answer {
-            Acquired::Queued(busy) => self.queued(turn, attempt.token, &busy),
-            Acquired::Granted { time, epoch } => {
-                let lease = self.lease_of(turn, &attempt.claim).get();
-                let grant = grant_of(sent, lease, epoch, time, GrantKind::AtOnce);
-                self.granted(turn, attempt.token, grant);
+        let as_sent = SentAcquire {
+            token: attempt.token,
+            command: self.again(turn, &attempt.claim),
+            at: sent,
+            give_up: Moment::NEVER,
+        };
+        match as_sent.landed(answer) {
+            Landed::Granted(grant) => {
+                Self::saw_held(turn, grant.how);
+                let key = queue_key();
+                let value = attempt.claim.value.clone();
+                let grant = Some(grant);
+                self.tell(turn, |client, at| {
+                    client.pushed(key.key(), &value, grant, at)
+                });
             }
-            Acquired::Yours { time, epoch, left } => {
-                let grant = grant_of(sent, left, epoch, time, GrantKind::InTurn);
-                self.granted(turn, attempt.token, grant);
-            }
-            Acquired::NoQuorum(_) => unreachable!("one server"),
-            Acquired::Busy(_) | Acquired::Late { .. } | Acquired::WrongKind { .. } => {
-                self.poll_failed(turn, &attempt);
-            }
+            Landed::Queued(busy) => self.tell_poll(turn, attempt, sent, Ok(Polled::Queued(busy))),
+            _ => self.poll_failed(turn, attempt, sent),
         }
     }
 
-    pub(super) fn polled(&mut self, turn: &mut Turn<'_>, token: Token, answer: Polled) {
-        let Leader::Polling { attempt, sent } = std::mem::replace(&mut self.leader, Leader::Idle)
+    pub(super) fn polled(&mut self, turn: &mut Turn<'_>, token: Token, mut answer: Polled) {
+        let Leader::Polling { attempt, mut sent } =
+            std::mem::replace(&mut self.leader, Leader::Idle)
         else {
             unreachable!("nobody else polls");
         };
-        match answer {
-            Polled::Yours { time, epoch, left } => {
+        debug_assert_eq!(token, attempt.token);
+        match &mut answer {
+            Polled::Yours { left, .. } => {
                 turn.seen.saw(Witness::HeldByYours);
-                let left = if turn.run.is(Mutant::YoursForTheWholeTtl) {
-                    turn.run.ttl
-                } else {
-                    left
-                };
-                self.granted(
-                    turn,
-                    token,
-                    grant_of(sent, left, epoch, time, GrantKind::InTurn),
-                );
+                if turn.run.is(Mutant::YoursForTheWholeTtl) {
+                    *left = turn.run.ttl;
+                }
+                if turn.run.is(Mutant::DeadlineFromReply) {
+                    sent = turn.now();
+                }
             }
-            Polled::Queued(_) if !self.answers_at(&attempt) => {
-                let unowned = self.client(turn).unreachable(&attempt, turn.now());
-                self.hand_to_watchdog(turn, unowned);
-            }
-            Polled::Queued(busy) => self.queued(turn, token, &busy),
-            Polled::Gone { .. } => {
-                turn.seen.saw(Witness::Gone);
-                self.created_nothing(turn, token);
-            }
+            Polled::Gone { .. } => turn.seen.saw(Witness::Gone),
+            Polled::Queued(_) => {}
         }
+        self.tell_poll(turn, &attempt, sent, Ok(answer));
     }
 
-    fn granted(&mut self, turn: &mut Turn<'_>, token: Token, mut grant: Grant) {
-        if turn.run.is(Mutant::DeadlineFromReply) {
-            grant.since = turn.now();
-        }
-        self.was_late = false;
-        Self::saw_held(turn, grant.how);
-        let grant = grant.with_handoff_limit(&turn.run.handoff(), Margin::DEFAULT, turn.now());
-        let settled = self.client(turn).granted(token, grant, turn.now());
-        self.hand_to_watchdog(turn, settled.unowned());
-    }
-
-    fn queued(&mut self, turn: &Turn<'_>, token: Token, busy: &Busy) {
-        self.was_late = false;
-        self.polls_again(turn, token, after_busy(turn, busy));
-    }
-
-    fn created_nothing(&mut self, turn: &Turn<'_>, token: Token) {
-        self.client(turn).nothing_there(token, turn.now());
+    fn tell_poll(
+        &mut self,
+        turn: &Turn<'_>,
+        attempt: &Attempt,
+        sent: Moment,
+        answer: Result<Polled, AttemptFault<()>>,
+    ) {
+        let heard = (self.answers_at(attempt), true);
+        let (key, of) = (queue_key(), (attempt, sent));
+        self.tell(turn, |client, at| {
+            client.polled(leader(&key), of, answer, heard, at)
+        });
+        self.read_refusals(turn);
     }
 
     fn answers_at(&self, attempt: &Attempt) -> bool {
         let entry = entry::read(&attempt.claim.value);
         entry.is_some_and(|it| *it.address == self.address())
     }
-}
-
-pub(super) fn grant_of(
-    since: Moment,
-    lease: std::time::Duration,
-    epoch: u64,
-    time: u64,
-    how: GrantKind,
-) -> Grant {
-    match how {
-        GrantKind::AtOnce => Grant::at_once(since, lease, epoch, time),
-        GrantKind::InTurn => Grant::in_turn(since, lease, epoch, time),
-    }
-}
-
-fn after_busy(turn: &Turn<'_>, busy: &Busy) -> std::time::Duration {
-    let left = match busy.left {
-        Left::For(left) => left,
-        Left::Endless => std::time::Duration::MAX,
-    };
-    retry::after_busy(left, turn.run.poll_interval(), &mut Jitter::seeded(1))
-}
-
-/// Less than a tick, too.
-fn outage_pause() -> std::time::Duration {
-    retry::after_failure(1, &mut Jitter::seeded(1))
 }

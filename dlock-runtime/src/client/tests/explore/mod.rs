@@ -4,7 +4,7 @@
 //!
 //! Read `world` (what exists), `process`, `leading`, `past_the_queue`, `hold` and `own` (the driver's part
 //! between the machines, restated: who is told what, when), `serve`, `step` and `fault` (what can
-//! happen), `properties` and `drain` (what must hold), `search`. `runs` and `variants` are the
+//! happen), `host` (what the machine keeps), `properties` and `drain` (what must hold), `search`. `runs` and `variants` are the
 //! tests; `local` explores the local queue alone. Never in this folder: a second version of a
 //! protocol rule; the shipped code decides.
 
@@ -21,6 +21,7 @@ mod fault;
 mod fingerprint;
 mod guarding;
 mod hold;
+mod host;
 mod judge;
 mod kind;
 mod kind_mutants;

@@ -1,10 +1,11 @@
 //! What a process does by itself, and how each of these steps is executed.
 
 use super::mutants::Mutant;
-use super::process::{Contender, Leader, Phase, Process, SentAcquire, Turn};
+use super::process::{Contender, Leader, Phase, Process, Turn};
 use super::run::{Run, Wants};
 use super::step::Step;
 use super::world::{Answer, Clock, What, Wire};
+use crate::client::SentAcquire;
 use crate::client::local_queue::LeaderStep;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -27,12 +28,14 @@ impl Process {
             Some(_) => tell(now, Step::Lead(at)),
             None => {}
         }
-        tell(self.tokens.next_check(), Step::Guard(at));
+        tell(self.client.tokens.next_check(), Step::Guard(at));
         let late = |sent: Moment| sent.plus(run.tick);
         match &self.leader {
-            Leader::Acquiring(SentAcquire { sent, .. }) | Leader::Polling { sent, .. } => {
-                tell(late(*sent), Step::LeaderTimesOut(at));
+            Leader::Acquiring {
+                sent: SentAcquire { at: sent, .. },
+                ..
             }
+            | Leader::Polling { sent, .. } => tell(late(*sent), Step::LeaderTimesOut(at)),
             Leader::Idle => {}
         }
         if let Some(sent) = unanswered(&self.commands, false).map(|it| it.2).min() {
@@ -67,17 +70,17 @@ impl Process {
         match step {
             Step::Enter(_, who) if self.contenders[who].wants == Wants::Once => {
                 self.contenders[who].phase = Phase::Alone;
-                self.go_past(turn, who, false);
+                self.go_past(turn, who, None);
             }
             Step::Enter(_, who) => self.enter(turn, who),
-            Step::Check(_, who) => self.check(turn, who),
-            Step::WaitOver(_, who) => self.go_past(turn, who, false),
+            Step::Check(_, who) => drop(self.look(turn, who, None)),
+            Step::WaitOver(_, who) => self.go_past(turn, who, None),
             Step::BodyEnds(_, who) => self.give_back(turn, who),
             Step::Downgrade(_, who) => self.downgrade(turn, who),
             Step::Extend(_, who) => self.extend(turn, who),
             Step::Leave(_, who) => {
-                if let Some(attempt) = self.contenders[who].over.take() {
-                    self.abandon(turn, &attempt, false, true);
+                if let Some((sent, _)) = self.contenders[who].over.take() {
+                    self.unread(turn, &sent, false, true);
                 }
                 self.leave(turn, who);
             }
@@ -106,7 +109,7 @@ impl Process {
                 if let Some((token, ..)) = behind {
                     let is = |what: &What| matches!(what, What::Cancel { .. });
                     self.commands.forget(token, is);
-                    self.tokens.cancel_failed(token, now);
+                    self.client.tokens.cancel_failed(token, now);
                 }
             }
             Step::WatchdogTimesOut(_) => {
@@ -122,8 +125,8 @@ impl Process {
     }
 
     fn timed_out(&mut self, turn: &mut Turn<'_>, who: usize) {
-        if let Some(attempt) = self.contenders[who].over.take() {
-            self.abandon(turn, &attempt, false, true);
+        if let Some((sent, _)) = self.contenders[who].over.take() {
+            self.unread(turn, &sent, false, true);
             return self.leave(turn, who);
         }
         match self.contenders[who].phase.clone() {
@@ -138,7 +141,7 @@ impl Process {
         match self.contenders[who].phase.clone() {
             Phase::Confirming { body, .. } | Phase::Body(body) => {
                 if turn.run.is(Mutant::WatchdogNotStopped) {
-                    self.queue.left(body.token, turn.now());
+                    self.left(turn, body.token);
                     self.contenders[who].phase = Phase::Done;
                     return;
                 }
@@ -155,17 +158,17 @@ impl Process {
         first.is_some_and(|reply| matches!(reply.answer, Answer::Broken(_)))
     }
 
-    /// A dead process: only what it sent is left.
-    pub(super) fn dead(at: usize, connection: u32, contenders: usize) -> Self {
+    /// The same process, dead: only what it sent is left.
+    pub(super) fn dead(&self) -> Self {
         let gone = Contender {
             wants: Wants::Forever,
             order: None,
             phase: Phase::Done,
             over: None,
         };
-        let mut dead = Self::new(at, &[]);
-        (dead.alive, dead.connection) = (false, connection);
-        dead.contenders = vec![gone; contenders];
+        let mut dead = Self::new(self.at, &[], self.client.rules.clone());
+        (dead.alive, dead.connection) = (false, self.connection);
+        dead.contenders = vec![gone; self.contenders.len()];
         dead
     }
 }
@@ -178,7 +181,7 @@ impl Contender {
             Phase::Body(body) => body.asked,
             _ => None,
         };
-        let over = self.over.as_ref().map(|over| over.sent);
+        let over = self.over.as_ref().map(|(sent, _)| sent.at);
         by_phase.into_iter().chain(over).min()
     }
 }

@@ -1,73 +1,62 @@
 //! Attempts outside the local queue, as in `driver/acquire.rs` (`past_the_queue`), and pushes, as
 //! in the pool's `Listener`.
 
-use super::leading::grant_of;
+use super::host::queue_key;
 use super::mutants::Mutant;
-use super::process::{Process, SentAcquire, Turn};
+use super::process::{Process, Turn};
 use super::seen::Witness;
 use super::world::{Push, What, token_in};
-use crate::client::Settled;
-use crate::client::local_queue::{Attempt, GrantKind};
+use crate::client::answers::Landed;
+use crate::client::local_queue::{Grant, Remote};
+use crate::client::{PastStep, PastTry, SentAcquire};
 use crate::policy::commands::{Acquired, Claim, Keep};
 use crate::policy::queue::CLAIM;
 use crate::values::moment::Moment;
-use crate::values::ttl::Margin;
 
 /// Outside the local queue.
 impl Process {
-    pub(super) fn go_past(&mut self, turn: &mut Turn<'_>, who: usize, again: bool) {
-        let Some((mut attempt, command)) = self.prepare(turn, who, false) else {
+    /// `tries`: those before it.
+    pub(super) fn go_past(&mut self, turn: &mut Turn<'_>, who: usize, tries: Option<PastTry>) {
+        let Some(sent) = self.prepare(turn, who, false) else {
             return self.leave(turn, who);
         };
-        attempt.again = again;
-        self.tokens.acquiring(attempt.token, attempt.claim.clone());
-        self.send(turn, attempt.token, What::Acquire(command));
-        self.contenders[who].over = Some(attempt);
+        self.tell(turn, |client, _| client.sending_alone(&sent));
+        self.send_acquire(turn, who, &sent);
+        // No call waits for what its own process has at the key, as if its time were over.
+        let tries = tries.unwrap_or(PastTry::new(Moment::from_nanos(0)));
+        self.contenders[who].over = Some((sent, tries));
     }
 
     pub(super) fn past_the_queue(
         &mut self,
         turn: &mut Turn<'_>,
         who: usize,
-        attempt: SentAcquire,
+        sent: SentAcquire,
+        mut tries: PastTry,
         answer: Acquired,
     ) {
-        let token = attempt.token;
-        let grant = match answer {
-            Acquired::Granted { time, epoch } => {
-                let lease = attempt.lease.get();
-                grant_of(attempt.sent, lease, epoch, time, GrantKind::AtOnce)
-            }
-            Acquired::Yours { time, epoch, left } => {
-                grant_of(attempt.sent, left, epoch, time, GrantKind::InTurn)
-            }
-            Acquired::NoQuorum(_) => unreachable!("one server"),
-            Acquired::WrongKind { .. } => {
-                turn.seen.saw(Witness::WrongKind);
-                self.tokens.not_granted(token);
-                return self.leave(turn, who);
-            }
-            Acquired::Busy(_) | Acquired::Queued(_) => {
-                self.tokens.not_granted(token);
-                return self.leave(turn, who);
-            }
-            Acquired::Late { .. } => {
-                self.tokens.not_granted(token);
-                if attempt.again {
-                    return self.leave(turn, who);
+        let landed = sent.landed(answer);
+        if let Landed::WrongKind { .. } = landed {
+            turn.seen.saw(Witness::WrongKind);
+        }
+        if let Some(is_open) = landed.leaves_open() {
+            self.tell(turn, |client, at| {
+                client.ended(None, &sent, (is_open, None), at)
+            });
+        }
+        match tries.answered::<()>(Ok(landed)) {
+            PastStep::Again => self.go_past(turn, who, Some(tries)),
+            PastStep::Take(grant) => {
+                let body = self.take(turn, who, sent.attempt(), grant);
+                self.leave(turn, who);
+                if let Some(body) = body {
+                    turn.seen.saw(Witness::PastTheQueue);
+                    self.begin(turn, who, body, grant);
                 }
-                return self.go_past(turn, who, true);
             }
-        };
-        let attempt = Attempt {
-            token,
-            claim: attempt.claim,
-        };
-        let body = self.take(turn, who, attempt, grant);
-        self.leave(turn, who);
-        if let Some(body) = body {
-            turn.seen.saw(Witness::PastTheQueue);
-            self.begin(turn, who, body, grant);
+            PastStep::Look(_) | PastStep::Refused(_) | PastStep::OwnEnd(()) => {
+                self.leave(turn, who);
+            }
         }
     }
 }
@@ -88,24 +77,15 @@ pub(super) fn pushed(
     if turn.run.is(Mutant::PushForTheWholeTtl) {
         lease = turn.run.ttl;
     }
-    let how = GrantKind::InTurn;
-    let grant = grant_of(since, lease, push.epoch, push.time, how);
-    let awaited = process.queue.awaits(&push.value);
-    let settled = match awaited {
-        None => Settled::NotOurs,
-        Some(_) if !knows => {
-            process.queue.hint(turn.now());
-            return;
-        }
-        Some(token) => {
-            let grant = grant.with_handoff_limit(&turn.run.handoff(), Margin::DEFAULT, turn.now());
-            process.client(turn).granted(token, grant, turn.now())
-        }
-    };
-    match settled {
-        Settled::Taken => turn.seen.saw(Witness::HeldByPush),
-        Settled::Unowned(token) => process.hand_to_watchdog(turn, Some(token)),
-        Settled::NotOurs => stray(process, turn, push),
+    let grant = Grant::in_turn(since, lease, push.epoch, push.time);
+    let key = queue_key();
+    let is_awaited = process.tell(turn, |client, at| {
+        client.pushed(key.key(), &push.value, knows.then_some(grant), at)
+    });
+    if !is_awaited {
+        stray(process, turn, push);
+    } else if knows && matches!(process.remote(), Some(Remote::Granted(..))) {
+        turn.seen.saw(Witness::HeldByPush);
     }
 }
 
@@ -127,10 +107,10 @@ fn stray(process: &mut Process, turn: &mut Turn<'_>, push: Push) {
         };
         return process.send(turn, token, cancel);
     }
-    if process.tokens.next_check_at(token).is_none() {
+    if process.client.tokens.next_check_at(token).is_none() {
         turn.seen.saw(Witness::StrayCleaned);
     }
     let now = turn.now();
     let give_up = now.plus(turn.run.tick + CLAIM);
-    process.tokens.stray(token, claim, give_up, now);
+    process.client.tokens.stray(token, claim, give_up, now);
 }

@@ -5,12 +5,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::host::{AlwaysAwake, ModelHost, ModelRequest, queue_key};
 use super::run::{Order, Run, Wants};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Clock, Command, Push, Reply, TOKENS_EACH, What, Wire, address_of};
-use crate::client::Client;
 use crate::client::local_queue::{Attempt, GrantKind, LeaderStep, LocalQueue, Remote, WaiterId};
-use crate::client::tokens::Tokens;
+use crate::client::queue_key::QueueKey;
+use crate::client::queue_state::QueuedWaiter;
+use crate::client::{
+    Client, ClientActions, ClientHost as _, ClientRules, LeaderEpoch, PastTry, SentAcquire,
+};
 use crate::policy::commands::{Acquire, Claim, Keep};
 use crate::policy::queue;
 use crate::values::moment::Moment;
@@ -27,12 +31,9 @@ pub(super) struct Process {
     pub(super) stall: Option<Stall>,
     /// The number of the command connection: a broken one is replaced.
     pub(super) connection: u32,
-    pub(super) queue: LocalQueue<usize>,
-    pub(super) tokens: Tokens<Token>,
+    pub(super) client: Client<ModelHost>,
     pub(super) used: u32,
     pub(super) leader: Leader,
-    /// An acquire was late: the next failure counts.
-    pub(super) was_late: bool,
     pub(super) contenders: Vec<Contender>,
     pub(super) commands: Wire,
     pub(super) watchdog: Wire,
@@ -47,9 +48,19 @@ pub(super) struct Process {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Leader {
     Idle,
-    Acquiring(SentAcquire),
-    Polling { attempt: Attempt, sent: Moment },
+    /// `reader`: the only contender, which sends it itself.
+    Acquiring {
+        sent: SentAcquire,
+        reader: Option<usize>,
+    },
+    Polling {
+        attempt: Attempt,
+        sent: Moment,
+    },
 }
+
+/// The queue of a process, as `views` and the properties look at it.
+pub(super) type Queue = LocalQueue<QueuedWaiter<ModelRequest, AlwaysAwake>>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Contender {
@@ -58,7 +69,7 @@ pub(super) struct Contender {
     pub(super) order: Option<Order>,
     pub(super) phase: Phase,
     /// An attempt outside the local queue, under way.
-    pub(super) over: Option<SentAcquire>,
+    pub(super) over: Option<(SentAcquire, PastTry)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -100,20 +111,6 @@ pub(super) struct Body {
 /// As `values::fence`, not yet multiplied.
 pub(super) type Fence = (u64, u16);
 
-/// An acquire under way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SentAcquire {
-    pub(super) token: Token,
-    pub(super) claim: Claim,
-    pub(super) sent: Moment,
-    pub(super) not_after: u64,
-    pub(super) give_up: Moment,
-    /// The acquire before it was late.
-    pub(super) again: bool,
-    /// How long the lock is ours if it is granted.
-    pub(super) lease: Ttl,
-}
-
 /// A body that began, for the world to judge.
 pub(super) struct Begun {
     pub(super) body: Body,
@@ -138,7 +135,7 @@ impl Turn<'_> {
 }
 
 impl Process {
-    pub(super) fn new(at: usize, wants: &[Wants]) -> Self {
+    pub(super) fn new(at: usize, wants: &[Wants], rules: ClientRules) -> Self {
         let contender = |wants: &Wants| Contender {
             wants: *wants,
             order: None,
@@ -150,11 +147,9 @@ impl Process {
             alive: true,
             stall: None,
             connection: 0,
-            queue: LocalQueue::default(),
-            tokens: Tokens::default(),
+            client: Client::new(ModelHost, rules),
             used: 0,
             leader: Leader::Idle,
-            was_late: false,
             contenders: wants.iter().map(contender).collect(),
             commands: Wire::default(),
             watchdog: Wire::default(),
@@ -186,13 +181,14 @@ impl Process {
         });
     }
 
-    /// `Sent::prepare`: a fresh token and its acquire; `None` when the run's tokens are used up.
+    /// As `attempt::prepare`: a fresh token and its acquire; `None` when the run's tokens are used
+    /// up.
     pub(super) fn prepare(
         &mut self,
         turn: &Turn<'_>,
         who: usize,
         queues: bool,
-    ) -> Option<(SentAcquire, Acquire)> {
+    ) -> Option<SentAcquire> {
         let run = turn.run;
         let Order { asks, terms } = self.order(run, who);
         if self.used >= run.attempts {
@@ -202,86 +198,96 @@ impl Process {
         let numbers = self.at as u64 * TOKENS_EACH;
         let first = Token::of_test(numbers + 1);
         // Only once it is forgotten: a token enters the table once.
-        let reused = run.is(Mutant::TokenReused) && self.tokens.next_check_at(first).is_none();
+        let reused =
+            run.is(Mutant::TokenReused) && self.client.tokens.next_check_at(first).is_none();
         let number = numbers + if reused { 1 } else { u64::from(self.used) };
         let token = Token::of_test(number);
-        let lease = if run.is(Mutant::TtlUnderMinHold) {
-            terms.ttl
-        } else {
-            terms.lease()
-        };
+        let lease = terms.lease();
         let within = run.tick.min(terms.validity());
         let address = queues.then(|| self.address());
         let command = Acquire {
-            claim: asks.claim(number, address.as_deref(), lease),
+            claim: asks.claim(number, address.as_deref(), self.asks_for(turn, who)),
             lease,
             not_after: turn.time + u64::try_from(within.as_micros()).expect("short"),
             repair_missing_ttl: None,
         };
         let give_up = turn.now().plus(within + queue::longest_stay(lease.get()));
-        let attempt = SentAcquire {
+        Some(SentAcquire {
             token,
-            claim: command.claim.clone(),
-            sent: turn.now(),
-            not_after: command.not_after,
+            command,
+            at: turn.now(),
             give_up,
-            again: false,
-            lease: terms.lease(),
-        };
-        Some((attempt, command))
+        })
     }
 
-    /// The machine, as the driver has it under its mutex.
-    pub(super) fn client(&mut self, turn: &Turn<'_>) -> Client<'_, usize, Token> {
-        Client {
-            queue: Some(&mut self.queue),
-            tokens: &mut self.tokens,
-            command_timeout: turn.run.tick,
+    /// Sends an acquire.
+    pub(super) fn send_acquire(&mut self, turn: &Turn<'_>, who: usize, sent: &SentAcquire) {
+        let mut command = sent.command.clone();
+        command.lease = self.asks_for(turn, who);
+        self.send(turn, sent.token, What::Acquire(command));
+    }
+
+    /// How long the server is asked to keep the lock.
+    fn asks_for(&self, turn: &Turn<'_>, who: usize) -> Ttl {
+        let terms = self.order(turn.run, who).terms;
+        if turn.run.is(Mutant::TtlUnderMinHold) {
+            terms.ttl
+        } else {
+            terms.lease()
         }
     }
 
-    /// A token may be left without an owner: the watchdog cleans it up by itself.
-    pub(super) fn hand_to_watchdog(&mut self, turn: &Turn<'_>, unowned: Option<Token>) {
-        if let Some(token) = unowned
-            && turn.run.is(Mutant::NoCleanUp)
-        {
-            self.tokens.not_granted(token);
-        }
-    }
-
-    /// `Drop for OpenAttempt`: the answer will not be read. `link`: the acquire's connection still
-    /// works.
-    pub(super) fn abandon(
+    /// A step of the machine. A token without an owner is left to the watchdog, which finds it by
+    /// itself.
+    pub(super) fn tell<T>(
         &mut self,
         turn: &Turn<'_>,
-        attempt: &SentAcquire,
+        step: impl FnOnce(&mut Client<ModelHost>, (Moment, &mut ClientActions<ModelHost>)) -> T,
+    ) -> T {
+        let mut out = ClientActions::default();
+        let told = step(&mut self.client, (turn.now(), &mut out));
+        if turn.run.is(Mutant::NoCleanUp) {
+            for token in out.unowned.into_iter().flatten() {
+                self.client.tokens.not_granted(token);
+            }
+        }
+        self.client.keep_awake();
+        told
+    }
+
+    /// An acquire whose answer will not be read. `link`: its connection still works.
+    pub(super) fn unread(
+        &mut self,
+        turn: &Turn<'_>,
+        sent: &SentAcquire,
         at_queue: bool,
         link: bool,
     ) {
-        let token = attempt.token;
+        let token = sent.token;
         self.commands
             .forget(token, |what| matches!(what, What::Acquire(_)));
-        let now = turn.now();
-        let by = Some(now.plus(turn.run.tick));
-        let (not_after, give_up) = (attempt.not_after, attempt.give_up);
-        if !at_queue {
-            self.tokens.abandoned(token, not_after, give_up, by, now);
-        } else if !(self.client(turn)).abandoned(token, not_after, give_up, by, now) {
-            return; // a push came first, and the token is in use
+        let open = (true, Some(turn.now().plus(turn.run.tick)));
+        let queue_key = at_queue.then(queue_key);
+        if self.tell(turn, |client, at| {
+            client.ended(queue_key.as_ref(), sent, open, at)
+        }) {
+            self.cancel_behind(turn, sent, link);
         }
+    }
+
+    pub(super) fn cancel_behind(&mut self, turn: &Turn<'_>, sent: &SentAcquire, link: bool) {
         if turn.run.is(Mutant::NoCleanUp) {
-            return self.tokens.not_granted(token);
-        }
-        if link {
+            self.client.tokens.not_granted(sent.token);
+        } else if link {
             let cancel = What::Cancel {
-                claim: attempt.claim.clone(),
+                claim: sent.command.claim.clone(),
                 keep: Keep::NOT,
-                not_after: attempt.not_after,
+                not_after: sent.command.not_after,
                 behind: true,
             };
-            self.send(turn, token, cancel);
+            self.send(turn, sent.token, cancel);
         } else {
-            self.tokens.cancel_failed(token, now);
+            self.client.tokens.cancel_failed(sent.token, turn.now());
         }
     }
 
@@ -289,15 +295,15 @@ impl Process {
     pub(super) fn broken(&mut self, turn: &mut Turn<'_>, behind: &[Token]) {
         match std::mem::replace(&mut self.leader, Leader::Idle) {
             Leader::Idle => {}
-            Leader::Acquiring(attempt) => self.ask_failed(turn, &attempt, false),
-            Leader::Polling { attempt, .. } => self.poll_failed(turn, &attempt),
+            Leader::Acquiring { sent, reader } => self.ask_failed(turn, sent, reader, false),
+            Leader::Polling { attempt, sent } => self.poll_failed(turn, &attempt, sent),
         }
         for token in behind {
-            self.tokens.cancel_failed(*token, turn.now());
+            self.client.tokens.cancel_failed(*token, turn.now());
         }
         for who in 0..self.contenders.len() {
-            if let Some(attempt) = self.contenders[who].over.take() {
-                self.abandon(turn, &attempt, false, false);
+            if let Some((sent, _)) = self.contenders[who].over.take() {
+                self.unread(turn, &sent, false, false);
                 self.leave(turn, who);
             }
             match self.contenders[who].phase.clone() {
@@ -307,7 +313,7 @@ impl Process {
                 _ => {}
             }
         }
-        self.queue.poll_now(turn.now());
+        self.tell(turn, |client, at| client.disconnected(&queue_key(), at));
     }
 
     /// The process reads an answer.
@@ -318,14 +324,14 @@ impl Process {
             Answer::Polled(answer) => self.polled(turn, token, answer),
             Answer::Released(_) => self.released(token),
             Answer::Renewed(answer) if by_watchdog => {
-                let news = self.tokens.renewed(token, reply.sent, answer, now);
+                let news = self.client.tokens.renewed(token, reply.sent, answer, now);
                 self.announce(turn, news);
             }
             Answer::Renewed(answer) => self.confirmed(turn, token, reply.sent, answer),
             Answer::Downgraded(reads) => self.downgraded(turn, token, reply.sent, reads),
             Answer::Cancelled(mut answer, behind) => {
                 answer.conclusive |= turn.run.is(Mutant::FirstAnswerEnds);
-                let news = self.tokens.cancelled(token, answer, behind, now);
+                let news = self.client.tokens.cancelled(token, answer, behind, now);
                 self.announce(turn, news);
             }
             Answer::Broken(_) if by_watchdog => unreachable!("the watchdog's wire fails at once"),
@@ -335,38 +341,78 @@ impl Process {
 
     /// A contender stops waiting; its attempt outside the queue has been settled.
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>, who: usize) {
-        let granted = matches!(self.queue.remote(), Remote::Granted(..));
-        let first = granted && self.queue.called() == Some(&who);
+        let is_called = |queue: &Queue| queue.called().is_some_and(|it| it.request.who == who);
+        let is_first = matches!(self.remote(), Some(Remote::Granted(..)))
+            && self.queue().is_some_and(is_called);
         if let Phase::Queue(waiter_id) = self.contenders[who].phase {
-            let unowned = self.client(turn).leave(waiter_id, turn.now());
-            self.hand_to_watchdog(turn, unowned);
+            self.tell(turn, |client, at| client.leave(&queue_key(), waiter_id, at));
         }
         self.contenders[who].phase = Phase::Done;
-        if first && self.queue.has_waiters() {
+        if is_first && self.has_waiters() {
             turn.seen.saw(Witness::GrantInherited);
+        }
+        self.flight_dropped(turn, who);
+    }
+
+    /// As `Drop for Waiter`: others inherit the acquire that this contender has sent, or nobody
+    /// will read its answer.
+    pub(super) fn flight_dropped(&mut self, turn: &Turn<'_>, who: usize) {
+        match std::mem::replace(&mut self.leader, Leader::Idle) {
+            Leader::Acquiring { sent, reader } if reader == Some(who) => {
+                if self.has_waiters() {
+                    self.leader = Leader::Acquiring { sent, reader: None };
+                } else {
+                    let link = !self.is_cut();
+                    self.unread(turn, &sent, true, link);
+                    self.tell(turn, |client, at| {
+                        client.leader_gone(leader(&queue_key()), at);
+                    });
+                }
+            }
+            other => self.leader = other,
         }
     }
 
-    /// `Waiter::new`: a new waiter, which takes the lead if it is free.
+    /// As `Waiter::new`: a new waiter; the only one sends an acquire itself.
     pub(super) fn enter(&mut self, turn: &mut Turn<'_>, who: usize) {
         // The pool checks whether the lock may still be handed on, but to forget the queue is right
         // at any time.
-        let is_held = matches!(self.queue.remote(), Remote::Held(..));
-        if turn.run.forgets_queues && is_held && !self.queue.has_waiters() {
+        let is_held = matches!(self.remote(), Some(Remote::Held(..)));
+        if turn.run.forgets_queues && is_held && !self.has_waiters() {
             turn.seen.saw(Witness::QueueForgotten);
-            self.queue = LocalQueue::default();
+            self.client.queues.remove(&queue_key());
         }
-        let waiter_id = self.queue.enter(who);
-        self.queue.become_leader();
-        self.contenders[who].phase = Phase::Queue(waiter_id);
+        let terms = self.terms(turn, who);
+        let request = ModelRequest { who, terms };
+        let mut is_sender = false;
+        let entered = self.tell(turn, |client, at| {
+            client.enter(&queue_key(), request, &AlwaysAwake, at, |_| {
+                is_sender = true;
+            })
+        });
+        self.contenders[who].phase = Phase::Queue(entered.waiter_id);
+        if entered.moved.is_some()
+            && let Leader::Acquiring { reader, .. } = &mut self.leader
+        {
+            *reader = None;
+        }
+        if is_sender {
+            self.ask(turn, who, Some(who));
+        }
     }
 
     /// The leader has nothing to do and sleeps. A waiter's time to claim its grant counts from the
     /// leader's check.
-    pub(super) fn rest(&mut self, now: Moment) {
-        let mut rests = self.queue.clone();
-        if let LeaderStep::Sleep(_) = rests.next(now) {
-            self.queue = rests;
+    pub(super) fn rest(&mut self, turn: &Turn<'_>) {
+        let sleeps = self.queue().is_some_and(|queue| {
+            let next = queue.clone().next(turn.now());
+            matches!(next, LeaderStep::Sleep(_))
+        });
+        if sleeps {
+            let turn_of = |client: &mut Client<ModelHost>, at: (Moment, &mut _)| {
+                client.lead(leader(&queue_key()), &AlwaysAwake, at)
+            };
+            drop(self.tell(turn, turn_of));
         }
     }
 
@@ -375,4 +421,9 @@ impl Process {
             turn.seen.saw(Witness::HeldAtOnce);
         }
     }
+}
+
+/// The one leader of a process.
+pub(super) fn leader(queue_key: &QueueKey) -> (&QueueKey, LeaderEpoch) {
+    (queue_key, ModelHost.draw_epoch())
 }

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
+use super::host::queue_key;
 use super::kind::{Holds, agree, is_kept_of, is_or_was, token_of_entry};
 use super::process::{Begun, Body, Process};
 use super::run::Run;
 use super::world::{FOREIGN, KEY, What, World, token_in};
-use crate::client::local_queue::{LocalQueue, Remote};
+use crate::client::local_queue::Remote;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -65,7 +66,7 @@ impl World {
             // No `cancel` of it was executed for so long that the entry is dead, and the next grant
             // drops it.
             let was_left = owner.given_up.contains(&token) && *alive_until <= time;
-            let is_known = owner.is_place(token) || owner.tokens.is_cleaning_up(token);
+            let is_known = owner.is_place(token) || owner.client.tokens.is_cleaning_up(token);
             if owner.alive && !is_known && !was_left {
                 return Some("S3c orphan in the queue");
             }
@@ -148,11 +149,13 @@ impl World {
         self.foreign = self.foreign.filter(|until| now < *until);
         self.kept.retain(|(_, until)| time < *until);
         for process in &mut self.processes {
-            if let Remote::Vacant { not_before } = process.queue.remote()
+            if let Some(Remote::Vacant { not_before }) = process.remote()
                 && *not_before <= now
                 && *not_before != Moment::from_nanos(0)
             {
-                Rc::make_mut(process).queue.pause(Moment::from_nanos(0));
+                let queue = &mut Rc::make_mut(process).client.queues;
+                let queue = queue.by_key.get_mut(&queue_key()).expect("it is there");
+                queue.queue.pause(Moment::from_nanos(0));
             }
         }
     }
@@ -164,13 +167,13 @@ fn stands_for(stands: &[String], value: &str) -> bool {
 
 impl Process {
     fn is_place(&self, token: Token) -> bool {
-        place_of(&self.queue) == Some(token)
+        self.remote().and_then(place_of) == Some(token)
     }
 
     /// The token is in its table, or a release or cancel of it is on its way.
     fn knows(&self, token: Token) -> bool {
         let ends = |what: &What| matches!(what, What::Release { .. } | What::Cancel { .. });
-        self.tokens.next_check_at(token).is_some()
+        self.client.tokens.next_check_at(token).is_some()
             || self
                 .pushes
                 .iter()
@@ -182,8 +185,8 @@ impl Process {
     }
 }
 
-fn place_of(queue: &LocalQueue<usize>) -> Option<Token> {
-    match queue.remote() {
+fn place_of(remote: &Remote) -> Option<Token> {
+    match remote {
         Remote::Acquiring(attempt)
         | Remote::Queued { attempt, .. }
         | Remote::Granted(attempt, _)

@@ -60,13 +60,13 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::DeadlineFromReply,
             "S3a",
-            10,
+            8,
             faults(&[Kind::Only(Stall::Replies)]),
         ),
         of(
             Mutant::PushForTheWholeTtl,
             "S3a",
-            18,
+            13,
             Run {
                 ttl: Duration::from_secs(4),
                 ..Run::default()
@@ -75,41 +75,41 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::YoursForTheWholeTtl,
             "S3a",
-            21,
+            17,
             faults(&[Kind::Push]),
         ),
-        of(Mutant::DelWithoutToken, "S3a", 15, faults(requests)),
+        of(Mutant::DelWithoutToken, "S3a", 11, faults(requests)),
         of(
             Mutant::RenewalWithoutCompare,
             "S9",
-            13,
+            10,
             renews(faults(&[Kind::Memory])),
         ),
         of(
             Mutant::RenewalCreates,
             "S3c",
-            15,
+            13,
             renews(faults(&[Kind::Only(Stall::Watchdog)])),
         ),
-        of(Mutant::NoCleanUp, "S3c", 5, faults(&[Kind::Break])),
-        of(Mutant::FirstAnswerEnds, "S3c", 11, faults(&[Kind::Break])),
-        of(Mutant::NotAfterIgnored, "S3c", 15, faults(&[Kind::Break])),
-        of(Mutant::NoPoll, "L1", 32, faults(&[Kind::Push])),
-        of(Mutant::AcquireSentAgain, "S3c", 11, faults(&[Kind::Break])),
+        of(Mutant::NoCleanUp, "S3c", 4, faults(&[Kind::Break])),
+        of(Mutant::FirstAnswerEnds, "S3c", 9, faults(&[Kind::Break])),
+        of(Mutant::NotAfterIgnored, "S3c", 13, faults(&[Kind::Break])),
+        of(Mutant::NoPoll, "L1", 28, faults(&[Kind::Push])),
+        of(Mutant::AcquireSentAgain, "S3c", 9, faults(&[Kind::Break])),
         of(
             Mutant::WatchdogNotStopped,
             "L1",
-            72,
+            121,
             renews(Run {
                 cancels: 1,
                 ..Run::default()
             }),
         ),
-        of(Mutant::KnownPushIsStray, "S3a", 18, Run::default()),
+        of(Mutant::KnownPushIsStray, "S3a", 15, Run::default()),
         of(
             Mutant::TokenReused,
             "S3b",
-            13,
+            9,
             Run {
                 attempts: 2,
                 cancels: 1,
@@ -120,33 +120,33 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::ClaimIsWhole,
             "L1",
-            83,
+            78,
             Run {
                 ttl: Duration::from_secs(20),
                 processes: &[&[F], &[F], &[F]],
                 ..faults(&[Kind::CrashInQueue])
             },
         ),
-        of(Mutant::SetNxFirst, "S5", 8, faults(&[Kind::Foreign])),
+        of(Mutant::SetNxFirst, "S5", 6, faults(&[Kind::Foreign])),
         of(
             Mutant::ReleaseOfNothingGrantsNobody,
             "S6",
-            14,
+            11,
             faults(requests),
         ),
-        of(Mutant::QueuedTwice, "S3c", 13, Run::default()),
-        of(Mutant::MinHoldForgotten, "S7", 7, long.clone()),
-        of(Mutant::ReleaseKeepsToken, "S3c", 8, long.clone()),
+        of(Mutant::QueuedTwice, "S3c", 10, Run::default()),
+        of(Mutant::MinHoldForgotten, "S7", 5, long.clone()),
+        of(Mutant::ReleaseKeepsToken, "S3c", 6, long.clone()),
         of(
             Mutant::NotConfirmed,
             "S7",
-            25,
+            21,
             Run {
                 attempts: 2,
                 ..long.clone()
             },
         ),
-        of(Mutant::TtlUnderMinHold, "S7", 8, long),
+        of(Mutant::TtlUnderMinHold, "S7", 6, long),
     ];
     let in_one = |run| Run {
         processes: &[&[F, F], &[F]],
@@ -155,8 +155,8 @@ fn bad(far: bool) -> Vec<Bad> {
         ..run
     };
     bad.extend([
-        of(Mutant::HandedOnAfresh, "S3a", 11, in_one(Run::default())),
-        of(Mutant::FenceOfTheGrant, "S3b", 8, in_one(Run::default())),
+        of(Mutant::HandedOnAfresh, "S3a", 9, in_one(Run::default())),
+        of(Mutant::FenceOfTheGrant, "S3b", 6, in_one(Run::default())),
     ]);
     if far {
         bad.extend([

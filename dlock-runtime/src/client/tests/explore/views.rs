@@ -1,7 +1,8 @@
 //! Read-only views of a process: what it would do next, and what it has.
 
+use super::host::queue_key;
 use super::mutants::Mutant;
-use super::process::{Body, Contender, Fence, Leader, Phase, Process};
+use super::process::{Body, Contender, Fence, Leader, Phase, Process, Queue};
 use super::run::Run;
 use super::world::{Answer, Wire};
 use crate::client::local_queue::{Check, LeaderStep, Remote};
@@ -18,11 +19,26 @@ impl Process {
         if !self.is_driven() {
             return true;
         }
-        if !matches!(self.queue.remote(), Remote::Granted(..)) || self.queue.called() != Some(&who)
-        {
+        let Some(queue) = self.queue() else {
             return false;
-        }
-        self.queue.clone().check(waiter_id, now) != Check::Wait
+        };
+        let is_called = queue.called().is_some_and(|it| it.request.who == who);
+        is_called
+            && matches!(queue.remote(), Remote::Granted(..))
+            && queue.clone().check(waiter_id, now) != Check::Wait
+    }
+
+    /// Its one queue; `None` while nobody waits and nothing is at the server for it.
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        Some(&self.client.queues.by_key.get(&queue_key())?.queue)
+    }
+
+    pub(super) fn remote(&self) -> Option<&Remote> {
+        Some(self.queue()?.remote())
+    }
+
+    pub(super) fn has_waiters(&self) -> bool {
+        self.queue().is_some_and(Queue::has_waiters)
     }
 
     /// What the leader would do; `None` while it waits for something.
@@ -30,30 +46,33 @@ impl Process {
         if !self.is_driven() || self.leader != Leader::Idle {
             return None;
         }
-        let next = self.queue.clone().next(now);
+        let next = self.queue()?.clone().next(now);
         let polls = matches!(next, LeaderStep::Poll(_));
         (!polls || !run.is(Mutant::NoPoll)).then_some(next)
     }
 
     /// The machine does not say whether it has a leader; but it gives the lead only if it is free.
     pub(super) fn is_driven(&self) -> bool {
-        if self.queue.has_waiters() {
-            !self.queue.clone().become_leader()
+        let Some(queue) = self.queue() else {
+            return false;
+        };
+        if queue.has_waiters() {
+            !queue.clone().become_leader()
         } else {
             // No waiters: only a leader that has not noticed that yet keeps an empty queue from
             // being idle.
-            matches!(self.queue.remote(), Remote::Vacant { .. }) && !self.queue.is_idle()
+            matches!(queue.remote(), Remote::Vacant { .. })
         }
     }
 
     /// Everything of this process has come to its end.
     pub(super) fn is_at_rest(&self) -> bool {
         self.wants_nothing()
-            && self.tokens.census() == Census::default()
+            && self.client.tokens.census() == Census::default()
             && self.commands == Wire::default()
             && self.watchdog == Wire::default()
             && self.pushes.is_empty()
-            && self.queue.is_idle()
+            && self.queue().is_none_or(Queue::is_idle)
     }
 
     /// This process has no waiters and no holders.
@@ -71,7 +90,7 @@ impl Process {
 
     /// Every grant that may yet become a fence.
     pub(super) fn fences(&self, mut tell: impl FnMut(Fence)) {
-        if let Remote::Granted(_, grant) | Remote::Held(_, grant) = self.queue.remote() {
+        if let Some(Remote::Granted(_, grant) | Remote::Held(_, grant)) = self.remote() {
             tell((grant.epoch, grant.chain.index));
         }
         for push in &self.pushes {
@@ -94,12 +113,13 @@ impl Process {
     }
 
     pub(super) fn describe(&self) -> String {
-        let place = match self.queue.remote() {
-            Remote::Vacant { .. } => "vacant",
-            Remote::Acquiring(_) => "asking",
-            Remote::Queued { .. } => "queued",
-            Remote::Granted(..) => "offered",
-            Remote::Held(..) => "held",
+        let place = match self.remote() {
+            None => "no queue",
+            Some(Remote::Vacant { .. }) => "vacant",
+            Some(Remote::Acquiring(_)) => "asking",
+            Some(Remote::Queued { .. }) => "queued",
+            Some(Remote::Granted(..)) => "offered",
+            Some(Remote::Held(..)) => "held",
         };
         let phases: Vec<_> = self
             .contenders
@@ -116,7 +136,7 @@ impl Process {
                 Phase::Done => "done",
             })
             .collect();
-        let it = self.tokens.census();
+        let it = self.client.tokens.census();
         let census = [
             (it.acquiring, "acquiring"),
             (it.waiting, "waiting"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fingerprint::Fingerprint;
+use super::host::rules;
 use super::process::{Fence, Process};
 use super::run::Run;
 use crate::policy::commands::{
@@ -183,7 +184,7 @@ impl World {
             server: Rc::default(),
             channels: (0..run.processes.len()).map(|at| (at, 0)).collect(),
             processes: processes
-                .map(|(at, wants)| Rc::new(Process::new(at, wants)))
+                .map(|(at, wants)| Rc::new(Process::new(at, wants, rules(run))))
                 .collect(),
             limbo: Vec::new(),
             budget: run.budget,

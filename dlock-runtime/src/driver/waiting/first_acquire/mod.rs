@@ -14,22 +14,19 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
 use super::leader::{FirstAnswer, Leader};
-use crate::driver::local_queues::FirstAttempt;
 use crate::driver::locked_future::boxed;
-use crate::strangers::CallersWaker;
 use crate::values::moment::Moment;
 
 type BoxedAcquire = Pin<Box<dyn Future<Output = FirstAnswer> + Send>>;
 
-pub(super) struct FirstAcquire {
+pub(in crate::driver) struct FirstAcquire {
     slot: Mutex<AcquirePlace>,
     /// The runtime in which it began: its timers and its connection belong to that one.
     runtime: Handle,
 }
 
 enum AcquirePlace {
-    /// With the waker of its last poll; `None`: the queue has that waker, so it is not cloned again.
-    Rests(BoxedAcquire, Option<CallersWaker>),
+    Rests(BoxedAcquire),
     /// Or has ended while it was polled.
     IsPolled,
     /// It is being polled, and then moves to a task of its own.
@@ -42,29 +39,29 @@ impl FirstAcquire {
     /// For the waiter that made this leader.
     pub(super) fn new(leader: Leader, now: Moment, runtime: &Handle) -> Arc<Self> {
         Arc::new(Self {
-            slot: Mutex::new(AcquirePlace::Rests(boxed(|| leader.first(now)), None)),
+            slot: Mutex::new(AcquirePlace::Rests(boxed(|| leader.first(now)))),
             runtime: runtime.clone(),
         })
     }
 
+    /// One that has moved, for a machine without tasks.
+    #[cfg(test)]
+    pub(in crate::driver) fn gone(runtime: &Handle) -> Self {
+        Self {
+            slot: Mutex::new(AcquirePlace::Gone),
+            runtime: runtime.clone(),
+        }
+    }
+
     /// Polled by the first waiter. `Ready(None)`: it has moved to a task of its own.
-    /// `has_just_joined`: the queue has the waker of this poll.
-    pub(super) fn poll(
-        &self,
-        cx: &mut Context<'_>,
-        has_just_joined: bool,
-    ) -> Poll<Option<FirstAnswer>> {
-        let AcquirePlace::Rests(mut acquire, waker) = self.replace(AcquirePlace::IsPolled) else {
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<FirstAnswer>> {
+        let AcquirePlace::Rests(mut acquire) = self.replace(AcquirePlace::IsPolled) else {
             *self.slot() = AcquirePlace::Gone;
             return Poll::Ready(None);
         };
         if let Poll::Ready(asked) = acquire.as_mut().poll(cx) {
             return Poll::Ready(Some(asked));
         }
-        let waker = (!has_just_joined).then(|| {
-            let known = waker.filter(|it| it.will_wake(cx.waker()));
-            known.unwrap_or_else(|| CallersWaker::of(cx.waker()))
-        });
         let mut slot = self.slot();
         if let AcquirePlace::Moves = *slot {
             *slot = AcquirePlace::Gone;
@@ -72,8 +69,22 @@ impl FirstAcquire {
             self.run_alone(acquire);
             return Poll::Ready(None);
         }
-        *slot = AcquirePlace::Rests(acquire, waker);
+        *slot = AcquirePlace::Rests(acquire);
         Poll::Pending
+    }
+
+    /// Moves it to a task of its own, so that a waiter that is not polled delays nobody. If it is
+    /// being polled, that happens afterwards.
+    pub(super) fn spawn(&self) {
+        let mut slot = self.slot();
+        match std::mem::replace(&mut *slot, AcquirePlace::Gone) {
+            AcquirePlace::Rests(acquire) => {
+                drop(slot);
+                self.run_alone(acquire);
+            }
+            AcquirePlace::IsPolled | AcquirePlace::Moves => *slot = AcquirePlace::Moves,
+            AcquirePlace::Gone => {}
+        }
     }
 
     /// No waiter wants it any more: what was sent is cleaned up after.
@@ -85,8 +96,8 @@ impl FirstAcquire {
     fn run_alone(&self, acquire: BoxedAcquire) {
         let runtime = self.runtime.clone();
         self.runtime.spawn(async move {
-            let (leader, granted) = acquire.await;
-            leader.go_on(granted, &runtime);
+            let (leader, answer) = acquire.await;
+            leader.go_on(answer, &runtime);
         });
     }
 
@@ -96,22 +107,6 @@ impl FirstAcquire {
 
     fn slot(&self) -> MutexGuard<'_, AcquirePlace> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl FirstAttempt for FirstAcquire {
-    /// Wakes the waiter, which kept no timer until now.
-    fn spawn(&self, sender: Option<CallersWaker>) {
-        let mut slot = self.slot();
-        match std::mem::replace(&mut *slot, AcquirePlace::Gone) {
-            AcquirePlace::Rests(acquire, waker) => {
-                drop(slot);
-                self.run_alone(acquire);
-                waker.or(sender).into_iter().for_each(CallersWaker::wake);
-            }
-            AcquirePlace::IsPolled | AcquirePlace::Moves => *slot = AcquirePlace::Moves,
-            AcquirePlace::Gone => {}
-        }
     }
 }
 

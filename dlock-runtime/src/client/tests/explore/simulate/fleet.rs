@@ -14,6 +14,7 @@ use super::plan::Plan;
 use super::process::{self, Done, Event, Host};
 use super::server::{BEGAN, Site};
 use super::workload::{Deed, Script};
+use crate::client::tests::explore::host::rules;
 use crate::client::tests::explore::mutants::Mutant;
 use crate::client::tests::explore::process::Process;
 use crate::client::tests::explore::run::Wants;
@@ -386,9 +387,11 @@ impl Fleet {
     pub(super) fn start(&mut self, place: usize) {
         let at = self.members.len();
         let contenders = vec![Wants::Forever; self.plan.contenders];
-        self.world
-            .processes
-            .push(Rc::new(Process::new(at, &contenders)));
+        self.world.processes.push(Rc::new(Process::new(
+            at,
+            &contenders,
+            rules(&self.plan.run),
+        )));
         let ppm = self.rng.i64(-4_000..4_000);
         let clock = Drifting::new(self.now, BEGAN, ppm);
         self.world.clocks.push(clock.clock(self.now));

@@ -7,6 +7,7 @@ use fastrand::Rng;
 
 use super::clocks::Drifting;
 use crate::client::local_queue::Remote;
+use crate::client::tests::explore::host::queue_key;
 use crate::client::tests::explore::past_the_queue;
 use crate::client::tests::explore::process::{Begun, Leader, Phase, Process, Turn};
 use crate::client::tests::explore::run::{Order, Run, Wants};
@@ -134,9 +135,10 @@ impl Host {
                 }
             }
             Event::Hinted(value) => {
-                if process.queue.awaits(&value).is_some() {
-                    process.queue.hint(turn.now());
-                }
+                let key = queue_key();
+                process.tell(&turn, |client, at| {
+                    client.pushed(key.key(), &value, None, at)
+                });
             }
             Event::Cut => {
                 process.cut(turn.now());
@@ -164,9 +166,9 @@ impl Host {
     ) -> Result<Done, u64> {
         let clock = self.clock.clock(now);
         let process = Rc::make_mut(process);
-        let granted = matches!(process.queue.remote(), Remote::Granted(..));
+        let granted = matches!(process.remote(), Some(Remote::Granted(..)));
         if granted && process.leader == Leader::Idle && process.is_driven() {
-            process.rest(clock.now());
+            process.rest(&self.turn(run, clock, seen));
         }
         let (mut due, mut next) = (Vec::new(), Moment::NEVER);
         process.by_itself(run, clock.now(), |from, step| {

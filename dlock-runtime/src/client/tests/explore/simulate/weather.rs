@@ -6,7 +6,6 @@ use super::fleet::{Fleet, Next};
 use super::plan::{Hazard, exponential};
 use super::process::Event;
 use super::server::late;
-use crate::client::tests::explore::process::Process;
 use crate::client::tests::explore::world::KEY;
 
 impl Fleet {
@@ -174,13 +173,8 @@ impl Fleet {
         for link in self.members[at].links {
             self.close(link);
         }
-        let (connection, contenders) = {
-            let process = &self.world.processes[at];
-            (process.connection, process.contenders.len())
-        };
-        let used = self.world.processes[at].used;
-        let mut dead = Process::dead(at, connection, contenders);
-        dead.used = used;
+        let mut dead = self.world.processes[at].dead();
+        dead.used = self.world.processes[at].used;
         self.world.processes[at] = Rc::new(dead);
     }
 

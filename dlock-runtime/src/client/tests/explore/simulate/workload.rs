@@ -100,7 +100,11 @@ impl Fleet {
         if self.calm.is_some() || self.members[at].leaves {
             return;
         }
-        if self.plan.theme != Theme::Exclusive && !self.world.processes[at].queue.is_idle() {
+        if self.plan.theme != Theme::Exclusive
+            && self.world.processes[at]
+                .queue()
+                .is_some_and(|it| !it.is_idle())
+        {
             // Each attempt needs a local queue of its own: the one before comes to its end first.
             return self.deed_in(at, who, 20_000, Deed::Enter);
         }

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::{LOOKED_AT_MOST, LOOKUPS, QueueKey, QueueTable, SWEEP_AT_LEAST};
+use crate::client::AcquireRefusal;
+use crate::client::queue_key::QueueKey;
+use crate::client::queue_table::{LOOKED_AT_MOST, LOOKUPS, QueueTable, SWEEP_AT_LEAST};
 use crate::driver::guard::LockGuard;
+use crate::driver::shared::EngineHost;
 use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
 use crate::values::error::LockError;
@@ -37,7 +40,14 @@ async fn taken(
 }
 
 fn by_key(pool: &LockPool) -> usize {
-    pool.core().local_queues().lock().queues.by_key.len()
+    pool.core()
+        .watchdog()
+        .shared()
+        .lock()
+        .client
+        .queues
+        .by_key
+        .len()
 }
 
 /// Spawns a waiter for the first of them.
@@ -99,7 +109,15 @@ async fn a_queue_of_its_own_goes_with_its_waiters() {
         advance(Duration::from_millis(1)).await;
     }
     assert!(by_key(&pool) <= SWEEP_AT_LEAST, "{}", by_key(&pool));
-    let queues_of_their_own = pool.core().local_queues().lock().queues.own.len();
+    let queues_of_their_own = pool
+        .core()
+        .watchdog()
+        .shared()
+        .lock()
+        .client
+        .queues
+        .own
+        .len();
     assert_eq!(queues_of_their_own, by_key(&pool));
 }
 
@@ -112,8 +130,8 @@ async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
     let waiters = (0..1000).map(|_| tokio::spawn(numbered(&pool, 0).fair().acquire()));
     let waiters: Vec<_> = waiters.collect();
     tokio::time::sleep(Duration::from_millis(1)).await; // until they all wait
-    let state = pool.core().local_queues().lock();
-    let keys = &state.queues;
+    let state = pool.core().watchdog().shared().lock();
+    let keys = &state.client.queues;
     assert_eq!((keys.own.len(), keys.by_key.len()), (1000, 1001));
     let (values, key) = (keys.own.keys().cloned(), holder.key().as_str());
     let values: Vec<_> = values.chain(["1|forged|h|1|f|1".into()]).collect();
@@ -133,12 +151,12 @@ async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
 }
 
 #[test]
-fn a_rejected_waiter_hears_it() {
-    let mut keys = QueueTable::default();
+fn a_refused_waiter_hears_it() {
+    let mut keys = QueueTable::<EngineHost>::default();
     for number in 0..MANY {
         let queue_key = QueueKey::for_all(format!("k{number}").into());
         let queue_state = keys.at(&queue_key, Moment::from_nanos(number as u64));
-        queue_state.rejected.insert(1, LockError::ShutDown);
+        queue_state.refused.push((1, AcquireRefusal::ShutDown));
     }
     assert_eq!(keys.by_key.len(), MANY);
 }
@@ -146,7 +164,7 @@ fn a_rejected_waiter_hears_it() {
 /// Which waiters of these kinds are told, behind a holder.
 async fn told(holder: &str, kinds: &[&str]) -> Vec<usize> {
     let pool = LockPool::connect("memory://").await.unwrap();
-    pool.core().local_queues().lock().queues = QueueTable::of_quorum();
+    pool.core().watchdog().shared().lock().client.queues = QueueTable::of_quorum();
     let request = |kind: &str| {
         let request = numbered(&pool, 0);
         match kind {
@@ -163,14 +181,14 @@ async fn told(holder: &str, kinds: &[&str]) -> Vec<usize> {
         .collect();
     let other = tokio::spawn(numbered(&pool, 1).read().acquire());
     tokio::time::sleep(Duration::from_millis(1)).await; // until they all wait
-    let mut state = pool.core().local_queues().lock();
+    let mut state = pool.core().watchdog().shared().lock();
     let key: std::sync::Arc<str> = holder.key().as_str().into();
-    let all: Vec<_> = (state.queues.own_of_quorum.iter().flatten())
-        .filter(|it| *it.key() == key && state.queues.by_key[*it].queue.has_waiters())
+    let all: Vec<_> = (state.client.queues.own_of_quorum.iter().flatten())
+        .filter(|it| *it.key() == key && state.client.queues.by_key[*it].queue.has_waiters())
         .cloned()
         .collect();
     assert_eq!(all.len(), kinds.len());
-    let told = state.queues.news_for(&key);
+    let told = state.client.queues.news_for(&key);
     drop(state);
     waiters.iter().for_each(tokio::task::JoinHandle::abort);
     other.abort();
@@ -198,17 +216,17 @@ async fn a_hint_is_for_the_first_those_who_may_hold_with_it_and_a_writer() {
 #[tokio::test(start_paused = true)]
 async fn holders_are_not_in_the_way_of_hints() {
     let pool = LockPool::connect("memory://").await.unwrap();
-    pool.core().local_queues().lock().queues = QueueTable::of_quorum();
+    pool.core().watchdog().shared().lock().client.queues = QueueTable::of_quorum();
     let mut readers = Vec::new();
     for _ in 0..20 {
         readers.push(numbered(&pool, 0).read().acquire().await.unwrap());
     }
     let writer = tokio::spawn(numbered(&pool, 0).write().acquire());
     tokio::time::sleep(Duration::from_millis(1)).await; // until it waits
-    let mut state = pool.core().local_queues().lock();
+    let mut state = pool.core().watchdog().shared().lock();
     let key = readers[0].key().as_str().into();
-    assert_eq!(state.queues.news_for(&key).len(), 2);
-    assert_eq!(state.queues.own_of_quorum.as_ref().unwrap().len(), 1);
+    assert_eq!(state.client.queues.news_for(&key).len(), 2);
+    assert_eq!(state.client.queues.own_of_quorum.as_ref().unwrap().len(), 1);
     drop(state);
     writer.abort();
 }
@@ -216,7 +234,7 @@ async fn holders_are_not_in_the_way_of_hints() {
 #[tokio::test(start_paused = true)]
 async fn no_queue_is_left_to_be_told_of_when_its_waiter_has_gone() {
     let pool = LockPool::connect("memory://").await.unwrap();
-    pool.core().local_queues().lock().queues = QueueTable::of_quorum();
+    pool.core().watchdog().shared().lock().client.queues = QueueTable::of_quorum();
     for _ in 0..3 {
         let read = numbered(&pool, 0).read().acquire().await.unwrap();
         let busy = numbered(&pool, 0).write().wait(SECOND).acquire().await;
@@ -224,7 +242,7 @@ async fn no_queue_is_left_to_be_told_of_when_its_waiter_has_gone() {
         read.release().await.unwrap();
     }
     tokio::time::sleep(SECOND).await; // until the last leader has ended
-    let state = pool.core().local_queues().lock();
-    let own = state.queues.own_of_quorum.as_ref().unwrap();
-    assert!(own.is_empty() && state.queues.by_key.is_empty());
+    let state = pool.core().watchdog().shared().lock();
+    let own = state.client.queues.own_of_quorum.as_ref().unwrap();
+    assert!(own.is_empty() && state.client.queues.by_key.is_empty());
 }

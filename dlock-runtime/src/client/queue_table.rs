@@ -6,44 +6,55 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::host::ClientHost;
+use super::queue_key::QueueKey;
 use super::queue_state::QueueState;
-use crate::client::queue_key::QueueKey;
-use crate::client::spec::AcquireSpec;
-use crate::values::error::LockError;
 use crate::values::hashed::HashedMap;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 
 /// With fewer queues than this, 470 KB, none is swept: a busy pool's come and go by the hundred.
-const SWEEP_AT_LEAST: usize = 1024;
+pub(crate) const SWEEP_AT_LEAST: usize = 1024;
 
 /// As many queues as the batches in flight of a busy pool can end: 118 KB.
 const SPARE_AT_MOST: usize = 256;
 
 /// So many queues are looked at for one hint, besides those that are looked at for the last time.
-const LOOKED_AT_MOST: usize = 100;
+pub(crate) const LOOKED_AT_MOST: usize = 100;
 
-#[derive(Debug, Default)]
-pub(in crate::driver) struct QueueTable {
+#[derive(Debug)]
+pub(crate) struct QueueTable<H: ClientHost> {
     /// Boxed: most slots of a hash table are empty.
-    pub(super) by_key: HashedMap<QueueKey, Box<QueueState>>,
+    pub(crate) by_key: HashedMap<QueueKey, Box<QueueState<H>>>,
     /// The queues that are not shared, by the value of the last acquire of each: whatever value a
     /// push names, one lookup finds its queue, however many wait for the key.
-    own: HashMap<Arc<str>, QueueKey>,
+    pub(crate) own: HashMap<Arc<str>, QueueKey>,
     /// Those of them that are waited at, and perhaps some others, in the order in which the waiters
     /// came; `None` where no node of a quorum sends hints, which name a key and no value.
-    own_of_quorum: Option<BTreeSet<QueueKey>>,
+    pub(crate) own_of_quorum: Option<BTreeSet<QueueKey>>,
     /// Boxes of removed queues, for the next ones: most queues come and go with each lock.
-    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    spare: Vec<Box<QueueState>>,
+    pub(super) spare: Vec<Box<QueueState<H>>>,
     /// At this many queues, idle ones are swept.
-    sweep_at: usize,
-    /// Set once the pool is closed: the error for every waiter that comes.
-    pub(super) closed: Option<LockError>,
+    pub(super) sweep_at: usize,
+    /// The pool is closed: every waiter that comes is refused.
+    pub(crate) is_closed: bool,
 }
 
-impl QueueTable {
-    pub(in crate::driver) fn of_quorum() -> Self {
+impl<H: ClientHost> Default for QueueTable<H> {
+    fn default() -> Self {
+        Self {
+            by_key: HashedMap::default(),
+            own: HashMap::new(),
+            own_of_quorum: None,
+            spare: Vec::new(),
+            sweep_at: 0,
+            is_closed: false,
+        }
+    }
+}
+
+impl<H: ClientHost> QueueTable<H> {
+    pub(crate) fn of_quorum() -> Self {
         Self {
             own_of_quorum: Some(BTreeSet::new()),
             ..Self::default()
@@ -51,16 +62,20 @@ impl QueueTable {
     }
 
     /// The queue of this key, new if there is none.
-    pub(super) fn at(&mut self, queue_key: &QueueKey, now: Moment) -> &mut QueueState {
+    pub(crate) fn at(&mut self, queue_key: &QueueKey, now: Moment) -> &mut QueueState<H> {
         self.sweep(now);
         let spare = || self.spare.pop().unwrap_or_default();
         self.by_key.entry(queue_key.clone()).or_insert_with(spare)
     }
 
     /// The calls that wait, at all queues.
-    pub(in crate::driver) fn waiters(&self) -> impl Iterator<Item = &Arc<AcquireSpec>> {
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = &H::Request> {
         let queues = self.by_key.values();
-        queues.flat_map(|it| it.queue.waiters().map(|waiter| &waiter.spec))
+        queues.flat_map(|it| it.queue.waiters().map(|waiter| &waiter.request))
+    }
+
+    pub(crate) fn keys(&self) -> Vec<QueueKey> {
+        self.by_key.keys().cloned().collect()
     }
 
     /// An acquire of this queue, which is not shared, is about to be sent with this value.
@@ -80,7 +95,7 @@ impl QueueTable {
     /// others the first that is waited at, those whose waiters may hold the lock together with its
     /// waiter, and the first writer's, for whom a node may keep readers out. Of a great crowd only
     /// some: anybody may send such news, and the others ask by themselves.
-    pub(super) fn news_for(&mut self, key: &Arc<str>) -> Vec<QueueKey> {
+    pub(crate) fn news_for(&mut self, key: &Arc<str>) -> Vec<QueueKey> {
         let Some(own) = &mut self.own_of_quorum else {
             return Vec::new();
         };
@@ -97,7 +112,7 @@ impl QueueTable {
             let Some(waiter) = queue.first() else {
                 continue;
             };
-            let kind = &waiter.spec.kind;
+            let kind = H::kind(&waiter.request);
             let is_told = match kind {
                 Kind::Write => !std::mem::replace(&mut has_writer, true),
                 kind => first.is_none_or(|first| kind == first),
@@ -117,7 +132,7 @@ impl QueueTable {
     }
 
     /// The queue whose attempt has this value.
-    pub(super) fn awaits(&self, key: &Arc<str>, value: &str) -> Option<QueueKey> {
+    pub(crate) fn awaits(&self, key: &Arc<str>, value: &str) -> Option<QueueKey> {
         let for_all = QueueKey::for_all(key.clone());
         let own = self
             .own
@@ -174,8 +189,5 @@ impl QueueTable {
 #[cfg(test)]
 thread_local! {
     /// How many queues were looked up for a push.
-    static LOOKUPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub(crate) static LOOKUPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,27 +1,84 @@
-//! The state of a pool under its one mutex (local queues and tokens), and the notifications that
-//! follow from changes.
+//! The client machine of a pool under its one mutex, and what follows from its steps.
 //!
-//! `client` decides. Invariant: nothing is sent, awaited, woken or logged while the mutex
-//! is locked.
+//! `client` decides; [`SharedClient::tell`] takes a step and carries out what it leaves. Invariant:
+//! nothing is sent, awaited, woken or logged while the mutex is locked.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::lease_cell::LeaseCell;
-use super::local_queues::queue_table::QueueTable;
+use super::waiting::FirstAcquire;
 use crate::backend::clock::Clock;
+use crate::backend::command_error::CommandError;
+use crate::client::lease::{Lease, LeaseTerms};
+use crate::client::local_queue::Attempt;
+use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{self, Action};
+use crate::client::{Client, ClientActions, ClientHost, ClientRules, ClientWaker, LeaderEpoch};
 use crate::observe::{self, PoolCounts};
+use crate::strangers::CallersWaker;
 use crate::sync::{Mutex, MutexGuard};
 use crate::values::key::KeyParts;
+use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
 use crate::values::token::Token;
 
 pub(super) type PoolTokens = tokens::Tokens<Arc<LeaseCell>>;
+
+/// What the machine keeps for a pool.
+#[derive(Debug)]
+pub(super) struct EngineHost {
+    home: Home,
+    clock: Clock,
+}
+
+impl ClientHost for EngineHost {
+    type Waker = CallersWaker;
+    type Flight = Arc<FirstAcquire>;
+    type Holder = Arc<LeaseCell>;
+    type Request = Arc<AcquireSpec>;
+    type Error = CommandError;
+
+    fn draw_epoch(&self) -> LeaderEpoch {
+        static EPOCHS: AtomicU64 = AtomicU64::new(1);
+        EPOCHS.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn holder(&self, spec: &Arc<AcquireSpec>, attempt: Attempt, lease: &Lease) -> Arc<LeaseCell> {
+        Arc::new(LeaseCell::new(self.home, spec, attempt, self.clock, lease))
+    }
+
+    fn terms(spec: &Arc<AcquireSpec>) -> &LeaseTerms {
+        &spec.terms
+    }
+
+    fn kind(spec: &Arc<AcquireSpec>) -> &Kind {
+        &spec.kind
+    }
+}
+
+impl ClientWaker for CallersWaker {
+    type Source = Waker;
+
+    fn of(waker: &Waker) -> Self {
+        Self::of(waker)
+    }
+
+    fn will_wake(&self, waker: &Waker) -> bool {
+        self.will_wake(waker)
+    }
+}
+
+/// A step's time, and where it puts what it leaves to be done.
+pub(super) type Step<'a> = (Moment, &'a mut ClientActions<EngineHost>);
 
 /// What all tasks of a pool share, and how its watchdog is woken.
 #[derive(Debug)]
@@ -42,10 +99,9 @@ pub(super) struct SharedClient {
     pub(super) fewer: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ClientState {
-    pub(super) queues: QueueTable,
-    pub(super) tokens: PoolTokens,
+    pub(super) client: Client<EngineHost>,
     /// When the watchdog will look next; only the watchdog's thread sets it.
     pub(super) planned: Option<Moment>,
     /// When the next stray grant may be cleaned up.
@@ -58,10 +114,10 @@ pub(super) struct ClientState {
 
 impl ClientState {
     pub(super) fn counts(&self) -> PoolCounts {
-        let census = self.tokens.census();
+        let census = self.client.tokens.census();
         PoolCounts {
             held: census.held,
-            waiting: self.queues.waiters().count(),
+            waiting: self.client.queues.waiters().count(),
             cleaning_up: census.cleaning_up,
             in_flight: census.acquiring + census.releasing,
         }
@@ -70,7 +126,19 @@ impl ClientState {
     /// Whether the watchdog wakes by itself before anything is due.
     fn is_in_time(&self) -> bool {
         let planned = self.planned;
-        planned.is_some_and(|planned| planned <= self.tokens.next_check())
+        planned.is_some_and(|planned| planned <= self.client.tokens.next_check())
+    }
+}
+
+/// Wakes who has to look, and drops wakers that are not needed any more.
+struct LeftToDo(ClientActions<EngineHost>);
+
+impl Drop for LeftToDo {
+    fn drop(&mut self) {
+        let mut left = std::mem::take(&mut self.0);
+        let retired = left.retired.take();
+        left.woken().for_each(CallersWaker::wake);
+        drop(retired);
     }
 }
 
@@ -86,7 +154,7 @@ impl SharedClient {
     pub(super) fn begins(&self, state: &mut ClientState, token: Token) -> BegunLease {
         let lost = self.dead.load(Ordering::Acquire).then(|| {
             let now = self.clock.now();
-            state.tokens.unguarded(token, now)
+            state.client.tokens.unguarded(token, now)
         });
         BegunLease {
             lost: lost.flatten(),
@@ -104,20 +172,19 @@ impl SharedClient {
         }
     }
 
-    /// `command_timeout`: how long a command may take, at most. `namespace`: of its names, how long.
-    pub(super) fn new(
-        clock: Clock,
-        command_timeout: Duration,
-        namespace: usize,
-        tokens: PoolTokens,
-    ) -> Self {
-        let state = ClientState {
-            tokens,
-            ..ClientState::default()
-        };
+    /// `namespace`: of the pool's names, how long.
+    pub(super) fn new(clock: Clock, rules: ClientRules, namespace: usize) -> Self {
+        let home = Home::here();
+        let command_timeout = rules.command_timeout;
         Self {
-            home: Home::here(),
-            state: Mutex::new(state),
+            home,
+            state: Mutex::new(ClientState {
+                client: Client::new(EngineHost { home, clock }, rules),
+                planned: None,
+                next_stray: Moment::default(),
+                is_draining: false,
+                closing: false,
+            }),
             clock,
             command_timeout,
             namespace,
@@ -127,11 +194,28 @@ impl SharedClient {
         }
     }
 
-    /// For a server that is a quorum of nodes.
-    pub(super) fn of_quorum(clock: Clock, command_timeout: Duration, namespace: usize) -> Self {
-        let shared = Self::new(clock, command_timeout, namespace, PoolTokens::of_quorum());
-        shared.lock().queues = QueueTable::of_quorum();
-        shared
+    /// Takes a step of the machine, and carries out what it leaves to be done after unlocking.
+    /// Returns also which tokens the watchdog has to look at.
+    pub(super) fn tell<T>(
+        &self,
+        now: Moment,
+        step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
+    ) -> (T, [Option<Token>; 2]) {
+        // Before the mutex, so that it is dropped after it, in a panic too: copying a caller's waker
+        // may panic.
+        let mut left = LeftToDo(ClientActions::default());
+        let mut state = self.lock();
+        let told = step(&mut state.client, (now, &mut left.0));
+        let begun = left.0.begun.map(|token| self.begins(&mut state, token));
+        let is_draining = state.is_draining;
+        drop(state);
+        if let Some(begun) = begun {
+            self.begun(begun);
+        }
+        if is_draining {
+            self.fewer.notify_waiters();
+        }
+        (told, left.0.unowned)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, ClientState> {
@@ -144,7 +228,7 @@ impl SharedClient {
 
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut PoolTokens) -> T) -> T {
         let mut state = self.lock();
-        let changed = change(&mut state.tokens);
+        let changed = change(&mut state.client.tokens);
         let is_draining = state.is_draining;
         drop(state);
         if is_draining {
@@ -186,7 +270,7 @@ impl SharedClient {
                 if !holder.renewed(deadline, cause) {
                     // The holder has already seen the deadline pass, so stop renewing.
                     let now = self.clock.now();
-                    self.lock().tokens.hand_over(token, now);
+                    self.lock().client.tokens.hand_over(token, now);
                 }
             }
             Action::CleanedUp {

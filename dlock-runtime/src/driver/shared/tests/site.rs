@@ -1,4 +1,4 @@
-//! The surroundings of the local queues under shuttle: a server with one key, its messages, and a
+//! The surroundings of the machine under shuttle: a server with one key, its messages, and a
 //! record of what became of each token.
 //!
 //! Each message is a thread, so that it can arrive at any time.
@@ -13,18 +13,17 @@ use shuttle::sync::Mutex;
 use shuttle::thread::JoinHandle;
 use tokio::sync::Notify;
 
-use super::super::LocalQueues;
 use super::WAITERS;
 use crate::backend::clock::Clock;
 use crate::client::lease::LeaseTerms;
-use crate::client::local_queue::{Attempt, Grant, GrantKind, WaiterId};
+use crate::client::local_queue::Grant;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{Action, Census};
-use crate::driver::shared::{PoolTokens, SharedClient};
-use crate::policy::commands::{Cancelled, Claim};
+use crate::client::{Client, ClientRules, SentAcquire};
+use crate::driver::shared::{EngineHost, SharedClient, Step};
+use crate::policy::commands::{Acquire, Cancelled, Claim};
 use crate::values::bounds::Bounds;
-use crate::values::error::LockError;
 use crate::values::handoff::Handoff;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
@@ -33,10 +32,12 @@ use crate::values::ttl::{Margin, Ttl};
 
 pub(super) const KEY: &str = "k";
 pub(super) const LEASE: Duration = Duration::from_secs(30);
-/// No time passes, so only a wake-up moves anything. There are two exceptions: a poll may be let
-/// come due, and one step of the clock ends all hand-offs.
+/// No time passes, so only a wake-up moves anything. There are two exceptions: where pushes may be
+/// lost, polls come due; and one step of the clock ends all hand-offs.
 const NOW: Moment = Moment::from_nanos(1);
-const WITHIN: Duration = Duration::from_millis(10);
+const WITHIN: Duration = Duration::from_millis(100);
+/// A pause before a poll that comes due by itself is no longer.
+pub(super) const SOON: Duration = Duration::from_millis(2);
 
 /// What may happen in one run.
 #[expect(
@@ -62,7 +63,6 @@ pub(super) struct Chances {
 
 /// One run.
 pub(super) struct Site {
-    pub(super) local_queues: LocalQueues,
     pub(super) server: Mutex<Server>,
     pub(super) shared: Arc<SharedClient>,
     /// How often a lock was handed on, in all runs.
@@ -71,6 +71,8 @@ pub(super) struct Site {
     pub(super) chances: Chances,
     pub(super) leaders_lost: AtomicU64,
     waiters: AtomicUsize,
+    /// How many have entered so far; counted under the mutex.
+    pub(super) arrivals: AtomicUsize,
     now: AtomicU64,
     /// Notified when time has passed.
     pub(super) timers: Notify,
@@ -89,11 +91,8 @@ pub(super) struct Seen {
     pub(super) asked: u64,
     /// How each token ended.
     ends: BTreeMap<u64, Vec<End>>,
-    /// Which waiters had the lock, in order.
-    pub(super) turns: Vec<(usize, WaiterId)>,
-    /// An idle queue is removed, and the next one counts its waiter ids from 1 again: each queue
-    /// has an identity of its own.
-    pub(super) local_queues: Vec<Arc<()>>,
+    /// Which waiters had the lock, in order: the how manieth to arrive each was.
+    pub(super) turns: Vec<usize>,
     pub(super) rejected: usize,
     pub(super) holds: bool,
     /// The last holder: its token, and how often the lock had been handed on.
@@ -111,19 +110,18 @@ impl Site {
         let server = Server {
             line: VecDeque::from([0]),
         };
-        let shared = Arc::new(SharedClient::new(
-            Clock::real(),
-            Duration::from_secs(1),
-            0,
-            PoolTokens::default(),
-        ));
+        // Where a push may be lost, the next poll comes due by itself.
+        let poll = if chances.pushes_lost {
+            Duration::ZERO
+        } else {
+            Duration::MAX
+        };
+        let rules = ClientRules {
+            handoff: Handoff::up_to(chances.handoffs, WITHIN),
+            ..ClientRules::of_test(Duration::from_secs(1), poll)
+        };
+        let shared = Arc::new(SharedClient::new(Clock::real(), rules, 0));
         Arc::new(Self {
-            local_queues: LocalQueues::new(
-                shared.clone(),
-                Duration::from_secs(1),
-                Handoff::up_to(chances.handoffs, WITHIN),
-                Margin::DEFAULT,
-            ),
             server: Mutex::new(server),
             shared,
             handed_on,
@@ -131,6 +129,7 @@ impl Site {
             chances,
             leaders_lost: AtomicU64::new(0),
             waiters: AtomicUsize::new(WAITERS),
+            arrivals: AtomicUsize::new(0),
             now: AtomicU64::new(NOW.as_nanos()),
             timers: Notify::new(),
             seen: std::sync::Mutex::default(),
@@ -164,8 +163,10 @@ impl Site {
             self.server.lock().unwrap().line.is_empty(),
             "left on the server"
         );
-        assert!(self.local_queues.queue_keys().is_empty(), "a queue is left");
-        let census = self.shared.lock().tokens.census();
+        let state = self.shared.lock();
+        assert!(state.client.queues.keys().is_empty(), "a queue is left");
+        let census = state.client.tokens.census();
+        drop(state);
         assert_eq!(census, Census::default(), "a token is left");
         self.seen(|seen| {
             for token in 1..=seen.asked {
@@ -182,8 +183,10 @@ impl Site {
 
     pub(super) fn closer(self: &Arc<Self>) {
         self.spawn(|site| {
-            for token in site.local_queues.close(&LockError::ShutDown, site.now()) {
-                site.hand_to_watchdog(Some(token));
+            site.tell(|client, _| client.close());
+            let keys = site.shared.lock().client.queues.keys();
+            for key in keys {
+                site.tell(|client, at| client.reject_all(&key, at));
             }
         });
     }
@@ -194,9 +197,13 @@ impl Site {
     }
 
     fn time_passes(&self) {
-        let later = self.now().plus(WITHIN);
-        self.now.store(later.as_nanos(), Ordering::Relaxed);
+        self.passes(WITHIN);
         self.timers.notify_waiters();
+    }
+
+    pub(super) fn passes(&self, time: Duration) {
+        let later = self.now().plus(time);
+        self.now.store(later.as_nanos(), Ordering::Relaxed);
     }
 
     /// A waiter is done. After the last one, time passes: the leader may still sleep until the end
@@ -237,12 +244,21 @@ impl Site {
         }
     }
 
+    /// A step of the machine; the watchdog cleans up at once.
+    pub(super) fn tell<T>(
+        self: &Arc<Self>,
+        step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
+    ) -> T {
+        let (told, unowned) = self.shared.tell(self.now(), step);
+        for token in unowned.into_iter().flatten() {
+            self.clean_up(token);
+        }
+        told
+    }
+
     /// Cleans up after a token without an owner, as the watchdog does.
-    pub(super) fn hand_to_watchdog(self: &Arc<Self>, unowned: Option<Token>) {
-        let Some(token) = unowned else {
-            return;
-        };
-        let due = self.shared.lock().tokens.due_of(token, self.now());
+    pub(super) fn clean_up(self: &Arc<Self>, token: Token) {
+        let due = (self.shared.lock().client.tokens).due_of(token, self.now());
         let Some(Action::Cancel { claim, .. }) = due else {
             panic!("cleaned up under its holder: {due:?}");
         };
@@ -268,18 +284,8 @@ impl Site {
         // A push that comes before the acquire's answer can't be dated; then the next poll finds
         // the grant.
         let since_when = !self.chances.pushes_lost || thread_rng().gen_bool(0.5);
-        let grant = since_when.then(|| self.grant(GrantKind::InTurn));
-        let settled = self
-            .local_queues
-            .granted(&KEY.into(), &value(token), grant, self.now());
-        self.hand_to_watchdog(settled.unowned());
-    }
-
-    pub(super) fn grant(&self, how: GrantKind) -> Grant {
-        match how {
-            GrantKind::AtOnce => Grant::at_once(self.now(), LEASE, 1, 0),
-            GrantKind::InTurn => Grant::in_turn(self.now(), LEASE, 1, 0),
-        }
+        let grant = since_when.then(|| Grant::in_turn(self.now(), LEASE, 1, 0));
+        self.tell(|client, at| client.pushed(&KEY.into(), &value(token), grant, at));
     }
 
     /// A request for the lock, perhaps for a longer lease than is granted.
@@ -312,13 +318,21 @@ pub(super) fn number(value: &str) -> u64 {
     value.trim_start_matches("1|").parse().unwrap()
 }
 
-pub(super) fn attempt(token: u64) -> Attempt {
-    Attempt {
-        token: Token::of_test(token),
-        claim: Claim {
-            key: KEY.into(),
-            value: value(token).into(),
-            queues: false,
+/// An acquire with this number.
+pub(super) fn sent(number: u64, at: Moment) -> SentAcquire {
+    SentAcquire {
+        token: Token::of_test(number),
+        command: Acquire {
+            claim: Claim {
+                key: KEY.into(),
+                value: value(number).into(),
+                queues: true,
+            },
+            lease: Ttl::new(LEASE).unwrap(),
+            not_after: 0,
+            repair_missing_ttl: None,
         },
+        at,
+        give_up: at.plus(LEASE),
     }
 }

@@ -1,4 +1,4 @@
-//! The local queues under shuttle: threads that wait, lead and push at one key, in thousands of
+//! The machine under shuttle: threads that wait, lead and push at one key, in thousands of
 //! schedules.
 //!
 //! No time passes, so a lost wake-up ends as shuttle's `deadlock`. Invariants: every waiter that
@@ -7,6 +7,7 @@
 //! handed on has the next index; nothing is left.
 
 mod answered;
+mod kept;
 mod roles;
 mod site;
 

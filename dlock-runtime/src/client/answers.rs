@@ -1,0 +1,563 @@
+//! What the server's answers to acquires and polls mean, and what follows from failures.
+//!
+//! [`SentAcquire::landed`] is the one place that reads an answer to an acquire: of a queue, past it
+//! and in a model. Invariants: each answer reaches the queue that it was sent for, or its token is
+//! cleaned up; each error that waiting can't cure reaches the queue's waiters; an answer to a leader
+//! that was replaced changes nothing but what its own token has at the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::host::{ClientActions, ClientHost};
+use super::leading::Answered;
+use super::local_queue::{Attempt, Grant, MessageOutcome};
+use super::queue_key::QueueKey;
+use super::queue_state::LeaderEpoch;
+use super::retry::Pause;
+use super::{AtQueue, Client};
+use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum, Polled};
+use crate::values::entry;
+use crate::values::holder::{self, Holder, Reading};
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+/// An acquire on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SentAcquire {
+    pub(crate) token: Token,
+    pub(crate) command: Acquire,
+    pub(crate) at: Moment,
+    /// After this time nothing of it can be left on the server.
+    pub(crate) give_up: Moment,
+}
+
+/// What an acquire led to that the server answered.
+#[derive(Debug)]
+pub(crate) enum Landed {
+    Granted(Grant),
+    /// It stands in the server's queue.
+    Queued(Busy),
+    /// Nothing of it is there: another has the lock.
+    Taken(Busy),
+    /// Some nodes may have granted it.
+    NoQuorum(Box<NoQuorum>),
+    /// Nothing was created: the server's clock is ahead of our estimate, which the answer has
+    /// corrected.
+    Late,
+    /// Two kinds were asked for at one key.
+    WrongKind {
+        there: String,
+        is_open: bool,
+    },
+}
+
+/// Why a command was not answered, or not carried out.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each holds or not, whatever the others do"
+)]
+pub(crate) struct AttemptFault<E> {
+    pub(crate) error: E,
+    /// The server may have carried it out all the same, or may yet.
+    pub(crate) is_open: bool,
+    /// It may pass by itself.
+    pub(crate) may_pass: bool,
+    /// Another server has the key, and the next command goes there: no reason to pause.
+    pub(crate) is_elsewhere: bool,
+    /// Whether the server answered in time; if not, it has told nothing.
+    pub(crate) is_answered: bool,
+}
+
+pub(crate) type AcquireAnswer<E> = Result<Landed, AttemptFault<E>>;
+
+/// Why a call does not get its lock, besides another holder. The host puts it into words.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AcquireRefusal<E> {
+    Server(E),
+    ShutDown,
+    /// The lease was over before its grant arrived.
+    LeaseOver,
+    /// Again and again the server's clock was ahead of every estimate.
+    ClockAhead,
+    /// The key has no time to live.
+    Endless,
+    /// The value at the key has another layout.
+    Layout,
+    /// Another kind of lock stands there.
+    WrongKind(String),
+    /// What this process has at the key itself is not settled yet.
+    Unsettled,
+}
+
+/// Why the lock is not ours.
+#[derive(Debug)]
+pub(crate) enum InTheWay {
+    Somebody {
+        holder: Holder,
+        left: Duration,
+    },
+    /// The key has no time to live; the program that wrote it may be about to set one.
+    Endless,
+    /// Its value can't be read.
+    Layout,
+}
+
+/// What the sender of a command knows about its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    /// The server tells this process over it that the lock is granted.
+    pub(crate) is_told: bool,
+    /// A `cancel` can follow on it, and is reported by then.
+    pub(crate) follows: Option<Moment>,
+}
+
+/// The answer that a waiter reads to the acquire that it has sent itself.
+pub(crate) struct ReadAnswer<'a, E> {
+    pub(crate) leader_epoch: LeaderEpoch,
+    /// `None`: nothing was sent.
+    pub(crate) answer: Option<(&'a SentAcquire, AcquireAnswer<E>, Heard)>,
+}
+
+impl SentAcquire {
+    pub(crate) fn attempt(&self) -> Attempt {
+        Attempt {
+            token: self.token,
+            claim: self.command.claim.clone(),
+        }
+    }
+
+    /// Reads its answer.
+    pub(crate) fn landed(&self, answer: Acquired) -> Landed {
+        match answer {
+            Acquired::Granted { time, epoch } => {
+                let lease = self.command.lease.get();
+                Landed::Granted(Grant::at_once(self.at, lease, epoch, time))
+            }
+            Acquired::Yours { time, epoch, left } => {
+                Landed::Granted(Grant::in_turn(self.at, left, epoch, time))
+            }
+            Acquired::Queued(busy) if self.command.claim.queues => Landed::Queued(busy),
+            Acquired::Queued(busy) | Acquired::Busy(busy) => Landed::Taken(busy),
+            Acquired::NoQuorum(answer) => Landed::NoQuorum(answer),
+            Acquired::Late { .. } => Landed::Late,
+            Acquired::WrongKind { there, is_open, .. } => Landed::WrongKind { there, is_open },
+        }
+    }
+}
+
+impl Landed {
+    /// The value in the way, if the lock is not ours.
+    pub(crate) fn busy(&self) -> Option<&Busy> {
+        match self {
+            Landed::Queued(busy) | Landed::Taken(busy) => Some(busy),
+            Landed::NoQuorum(answer) => Some(&answer.busy),
+            Landed::Granted(_) | Landed::Late | Landed::WrongKind { .. } => None,
+        }
+    }
+
+    /// Whether a server may have something of it, which nobody will take over; `None`: it has
+    /// something, for a waiter or a holder.
+    pub(crate) fn leaves_open(&self) -> Option<bool> {
+        match self {
+            Landed::Granted(_) | Landed::Queued(_) => None,
+            Landed::Taken(_) | Landed::Late => Some(false),
+            Landed::NoQuorum(answer) => Some(answer.is_open),
+            Landed::WrongKind { is_open, .. } => Some(*is_open),
+        }
+    }
+}
+
+/// Reads a busy answer: who holds the key, or why its value can't be waited for.
+pub(crate) fn in_the_way(busy: &Busy) -> InTheWay {
+    if let (entry::LEFT_TO_A_WRITER, Left::For(left)) = (&*busy.value, busy.left) {
+        let holder = Holder::WaitingWriter;
+        return InTheWay::Somebody { holder, left };
+    }
+    match (holder::read(&busy.value), busy.left) {
+        (Reading::UnknownLayout, _) => InTheWay::Layout,
+        (_, Left::Endless) => InTheWay::Endless,
+        (Reading::Holder(holder), Left::For(left)) => InTheWay::Somebody { holder, left },
+    }
+}
+
+impl<H: ClientHost> Client<H> {
+    /// A leader's acquire was answered, or failed.
+    pub(crate) fn answered(
+        &mut self,
+        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
+        (sent, answer): (&SentAcquire, AcquireAnswer<H::Error>),
+        heard: Heard,
+        at: (Moment, &mut ClientActions<H>),
+    ) -> Answered {
+        let answered = self.at(queue_key, at, |it| {
+            let answered = it.answered(leader_epoch, sent, answer, heard);
+            if answered.is_granted {
+                it.state.wake_called(it.out);
+            }
+            answered
+        });
+        answered.unwrap_or_default()
+    }
+
+    /// An acquire without a queue has ended; `queue_key`: that of one whose answer nobody reads.
+    /// `is_open`: a server may have something of it. Returns whether a `cancel` has to follow it.
+    pub(crate) fn ended(
+        &mut self,
+        queue_key: Option<&QueueKey>,
+        sent: &SentAcquire,
+        (is_open, follows): (bool, Option<Moment>),
+        (now, out): (Moment, &mut ClientActions<H>),
+    ) -> bool {
+        if let Some(queue_key) = queue_key {
+            let ended = self.at(queue_key, (now, out), |it| it.ended(sent, is_open, follows));
+            return ended.unwrap_or(false);
+        }
+        if is_open {
+            let (not_after, give_up) = (sent.command.not_after, sent.give_up);
+            self.tokens
+                .abandoned(sent.token, not_after, give_up, follows, now);
+        } else {
+            self.tokens.not_granted(sent.token);
+        }
+        is_open
+    }
+
+    /// A leader's acquire could not be sent.
+    pub(crate) fn unsent(
+        &mut self,
+        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
+        fault: AttemptFault<H::Error>,
+        at: (Moment, &mut ClientActions<H>),
+    ) -> Answered {
+        let mention = self.at(queue_key, at, |it| {
+            let is_current = it.is_current(leader_epoch);
+            is_current.then(|| it.failed(fault)).flatten()
+        });
+        Answered {
+            mention: mention.flatten(),
+            ..Answered::default()
+        }
+    }
+
+    /// A leader's poll was answered, or failed. `is_here`: grants for its attempt arrive on the
+    /// connection that it went over.
+    pub(crate) fn polled(
+        &mut self,
+        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
+        (attempt, sent): (&Attempt, Moment),
+        answer: Result<Polled, AttemptFault<H::Error>>,
+        (is_here, is_told): (bool, bool),
+        at: (Moment, &mut ClientActions<H>),
+    ) -> Answered {
+        let mention = self.at(queue_key, at, |it| match answer {
+            Ok(answer) => {
+                it.polled(leader_epoch, (attempt, sent), answer, (is_here, is_told));
+                None
+            }
+            Err(fault) => it.poll_failed(leader_epoch, attempt.token, fault),
+        });
+        Answered {
+            mention: mention.flatten(),
+            ..Answered::default()
+        }
+    }
+}
+
+/// Acquires.
+impl<H: ClientHost> AtQueue<'_, H> {
+    pub(super) fn read(&mut self, read: ReadAnswer<'_, H::Error>) -> Answered {
+        match read.answer {
+            Some((sent, answer, heard)) => self.answered(read.leader_epoch, sent, answer, heard),
+            None => Answered::default(),
+        }
+    }
+
+    /// The caller wakes the waiter that has the turn after a grant.
+    fn answered(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        sent: &SentAcquire,
+        answer: AcquireAnswer<H::Error>,
+        heard: Heard,
+    ) -> Answered {
+        let is_open = match &answer {
+            Ok(landed) => landed.leaves_open(),
+            Err(fault) => Some(fault.is_open),
+        };
+        let cancels_behind =
+            is_open.is_some_and(|is_open| self.ended(sent, is_open, heard.follows));
+        let is_current = self.is_current(leader_epoch);
+        let mut answered = Answered {
+            cancels_behind,
+            ..Answered::default()
+        };
+        match answer {
+            Ok(Landed::Granted(grant)) => {
+                if is_current {
+                    self.state.succeeded();
+                }
+                answered.is_granted = self.granted(sent.token, grant);
+            }
+            Ok(Landed::Queued(busy)) => self.queued(is_current, sent.token, &busy, heard.is_told),
+            _ if !is_current => {}
+            Ok(Landed::Taken(busy)) => self.taken(&busy),
+            Ok(Landed::NoQuorum(answer)) => self.no_quorum(&answer),
+            Ok(Landed::Late) => {
+                let pause = self.state.retries(self.rules.spread).at_once(self.now);
+                answered.mention = self.pause_through(pause, AcquireRefusal::ClockAhead);
+            }
+            Ok(Landed::WrongKind { there, .. }) => {
+                self.refuse_all(&AcquireRefusal::WrongKind(there));
+            }
+            Err(fault) => answered.mention = self.failed(fault),
+        }
+        answered
+    }
+
+    /// Of an acquire that leaves nothing for a waiter or holder. Returns whether a `cancel` has to
+    /// follow it: not if a push came first, and the token is in use or cleaned up already.
+    fn ended(&mut self, sent: &SentAcquire, is_open: bool, follows: Option<Moment>) -> bool {
+        if !self.state.queue.ended(sent.token, self.now) {
+            return false;
+        }
+        if is_open {
+            let (not_after, give_up) = (sent.command.not_after, sent.give_up);
+            self.tokens
+                .abandoned(sent.token, not_after, give_up, follows, self.now);
+        } else {
+            self.tokens.not_granted(sent.token);
+        }
+        is_open
+    }
+
+    /// The lock is ours: an answer or a push says so. The first notification wins. Returns whether a
+    /// waiter has the turn by it.
+    pub(super) fn granted(&mut self, token: Token, grant: Grant) -> bool {
+        let (bounds, margin) = (&self.rules.handoff, self.rules.margin);
+        let grant = grant.with_handoff_limit(bounds, margin, self.now);
+        let outcome = self.state.queue.granted(token, grant);
+        self.settle(&outcome)
+    }
+
+    /// Returns whether it was about our attempt, and somebody wants it.
+    fn settle(&mut self, outcome: &MessageOutcome) -> bool {
+        if let MessageOutcome::Unwanted(attempt) = outcome {
+            self.clean_up(attempt);
+        }
+        *outcome == MessageOutcome::Taken
+    }
+
+    fn queued(&mut self, is_current: bool, token: Token, busy: &Busy, is_told: bool) {
+        if is_current {
+            self.state.succeeded();
+        }
+        let left = match busy.left {
+            // An empty value: the lock is free and yet not ours, because the first entry in the
+            // server's queue is of a kind that we can't read.
+            Left::For(left) if !busy.value.is_empty() => left,
+            Left::For(_) | Left::Endless => Duration::MAX,
+        };
+        let interval = self.rules.poll_interval(is_told);
+        let pause = self.state.retries(self.rules.spread).busy(left, interval);
+        self.polls_again(token, pause);
+    }
+
+    fn polls_again(&mut self, token: Token, pause: Duration) {
+        self.tokens.queued(token);
+        let outcome = self.state.queue.queued(token, self.now.plus(pause));
+        self.settle(&outcome);
+    }
+
+    /// The server queued nothing: the key holds another layout, or has no time to live. A program
+    /// that locks in two steps, `SETNX` and `EXPIRE`, may be between them, so the key is checked
+    /// again.
+    fn taken(&mut self, busy: &Busy) {
+        let interval = self.rules.poll_interval(false);
+        let why = in_the_way(busy);
+        let retries = self.state.retries(self.rules.spread);
+        let pause = match why {
+            InTheWay::Endless => match retries.endless(self.now, interval) {
+                Some(pause) => pause,
+                None => return self.refuse_all(&AcquireRefusal::Endless),
+            },
+            InTheWay::Somebody { left, .. } => {
+                retries.succeeded();
+                retries.busy(left, interval)
+            }
+            InTheWay::Layout => {
+                retries.succeeded();
+                return self.refuse_all(&AcquireRefusal::Layout);
+            }
+        };
+        self.pause(pause, None);
+    }
+
+    /// No quorum of nodes granted the lock, and nobody queues at a node.
+    fn no_quorum(&mut self, answer: &NoQuorum) {
+        let InTheWay::Somebody { left, .. } = in_the_way(&answer.busy) else {
+            return self.taken(&answer.busy);
+        };
+        let cap = self.rules.poll_interval(answer.is_told);
+        let retries = self.state.retries(self.rules.spread);
+        let pause = retries.no_quorum(answer, left, cap);
+        let next_freed = retries.next_hint(answer, self.now);
+        self.state.failed.0 = None;
+        let until = self.now.plus(pause);
+        self.state.queue.pause_unless_told(until, next_freed);
+    }
+
+    /// The current leader's acquire failed; returns what has to be mentioned.
+    fn failed(&mut self, fault: AttemptFault<H::Error>) -> Option<Duration> {
+        let error = AcquireRefusal::Server(fault.error);
+        if !fault.may_pass {
+            self.refuse_all(&error);
+            return None;
+        }
+        let retries = self.state.retries(self.rules.spread);
+        let pause = if fault.is_elsewhere {
+            retries.at_once(self.now)
+        } else {
+            Some(retries.failed(self.now))
+        };
+        self.pause_through(pause, error)
+    }
+
+    /// `None`: asks again at once.
+    fn pause_through(
+        &mut self,
+        pause: Option<Pause>,
+        failed: AcquireRefusal<H::Error>,
+    ) -> Option<Duration> {
+        let pause = pause?;
+        self.pause(pause.length, Some(failed));
+        pause.mention
+    }
+
+    fn pause(&mut self, pause: Duration, failed: Option<AcquireRefusal<H::Error>>) {
+        self.state.failed.0 = failed.map(|failed| Box::new((self.now, failed)));
+        self.state.queue.pause(self.now.plus(pause));
+    }
+}
+
+/// Polls.
+impl<H: ClientHost> AtQueue<'_, H> {
+    fn polled(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        (attempt, sent): (&Attempt, Moment),
+        answer: Polled,
+        (is_here, is_told): (bool, bool),
+    ) {
+        let (is_current, token) = (self.is_current(leader_epoch), attempt.token);
+        match answer {
+            Polled::Yours { time, epoch, left } => {
+                if is_current {
+                    self.state.succeeded();
+                }
+                if self.granted(token, Grant::in_turn(sent, left, epoch, time)) {
+                    self.state.wake_called(self.out);
+                }
+            }
+            // The connection has changed, so a grant would reach nobody; or the key has lost its
+            // time to live, which only an acquire handles.
+            Polled::Queued(busy) if !is_here || busy.left == Left::Endless => {
+                if self.state.queue.ended(token, self.now) {
+                    self.clean_up(attempt);
+                }
+            }
+            Polled::Queued(busy) => self.queued(is_current, token, &busy, is_told),
+            Polled::Gone { .. } => {
+                if self.state.queue.ended(token, self.now) {
+                    self.tokens.not_granted(token);
+                }
+            }
+        }
+    }
+
+    fn poll_failed(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        token: Token,
+        fault: AttemptFault<H::Error>,
+    ) -> Option<Duration> {
+        let is_current = self.is_current(leader_epoch);
+        let error = AcquireRefusal::Server(fault.error);
+        if !fault.may_pass {
+            if is_current {
+                self.refuse_all(&error); // which also gives up the queue entry
+            }
+            return None;
+        }
+        let pause = self.state.retries(self.rules.spread).failed(self.now);
+        if is_current {
+            self.state.failed.0 = Some(Box::new((self.now, error)));
+        }
+        self.polls_again(token, pause.length);
+        pause.mention
+    }
+}
+
+/// Messages that a server sends by itself.
+impl<H: ClientHost> Client<H> {
+    /// A push says that an attempt was granted. `grant`: `None` if the time of the grant is not
+    /// known; then the leader polls for it. Returns whether it is about an attempt of a queue.
+    pub(crate) fn pushed(
+        &mut self,
+        key: &Arc<str>,
+        value: &str,
+        grant: Option<Grant>,
+        at: (Moment, &mut ClientActions<H>),
+    ) -> bool {
+        let Some(queue_key) = self.queues.awaits(key, value) else {
+            return false;
+        };
+        let pushed = self.at(&queue_key, at, |it| {
+            let Some(token) = it.state.queue.awaits(value) else {
+                return false;
+            };
+            match grant {
+                Some(grant) => {
+                    if it.granted(token, grant) {
+                        it.state.wake_called(it.out);
+                    }
+                }
+                None => it.hinted(),
+            }
+            true
+        });
+        pushed.unwrap_or(false)
+    }
+
+    /// The lock may be free at a node: the queues to which that is news ask for it again. A node's
+    /// message carries no right, and false ones cost few acquires.
+    pub(crate) fn freed(&mut self, key: &Arc<str>, (now, out): (Moment, &mut ClientActions<H>)) {
+        for queue_key in self.queues.news_for(key) {
+            self.at(&queue_key, (now, out), |it| {
+                if it.state.queue.freed(it.now) {
+                    it.state.wake_leader(it.out);
+                }
+            });
+        }
+    }
+
+    /// Pushes may have been missed: the leader polls.
+    pub(crate) fn disconnected(
+        &mut self,
+        queue_key: &QueueKey,
+        at: (Moment, &mut ClientActions<H>),
+    ) {
+        self.at(queue_key, at, |it| {
+            it.state.queue.poll_now(it.now);
+            it.state.wake_leader(it.out);
+        });
+    }
+}
+
+impl<H: ClientHost> AtQueue<'_, H> {
+    /// The leader polls, but not for every such message.
+    fn hinted(&mut self) {
+        if self.state.queue.hint(self.now) {
+            self.state.wake_leader(self.out);
+        }
+    }
+}

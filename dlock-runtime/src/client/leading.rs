@@ -1,0 +1,192 @@
+//! What the sender of a queue's commands does: the leader, in a task of its own, or the only waiter,
+//! which sends the first acquire from its own poll.
+//!
+//! It says what to send next; `answers` says what the answers mean. Invariant: a sender that is not
+//! the queue's current one changes nothing but what its own token has at the server.
+
+use super::answers::SentAcquire;
+use super::host::{ClientActions, ClientHost, ClientWaker as _, WakerSource};
+use super::local_queue::{Attempt, LeaderStep};
+use super::queue_key::QueueKey;
+use super::queue_state::LeaderEpoch;
+use super::{AtQueue, Client};
+use crate::values::moment::Moment;
+
+/// What the leader has to do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LeaderTurn<H: ClientHost> {
+    /// Send an acquire for this waiter.
+    Acquire(H::Request),
+    /// Poll for this attempt; `is_alone`: not in a batch, for it is likely to find a grant.
+    Poll { attempt: Attempt, is_alone: bool },
+    /// Sleep until then, or until it is woken.
+    Sleep(Moment),
+    /// Nothing any more: nobody waits, or another leader has taken over.
+    Rest,
+}
+
+/// What follows from an answer for its reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// The acquire may have left something at the server: a `cancel` has to follow it on its own
+    /// connection.
+    pub(crate) cancels_behind: bool,
+    /// An outage has to be mentioned now: how long it has lasted.
+    pub(crate) mention: Option<std::time::Duration>,
+    /// A waiter has the turn now.
+    pub(crate) is_granted: bool,
+}
+
+impl<H: ClientHost> Client<H> {
+    /// What this leader has to do. If it is to sleep, `waker` wakes it.
+    pub(crate) fn lead(
+        &mut self,
+        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
+        waker: &WakerSource<H>,
+        at: (Moment, &mut ClientActions<H>),
+    ) -> LeaderTurn<H> {
+        let turn = self.at(queue_key, at, |it| it.lead(leader_epoch, waker));
+        turn.unwrap_or(LeaderTurn::Rest)
+    }
+
+    /// The leader is gone before its time, with its runtime.
+    pub(crate) fn leader_gone(
+        &mut self,
+        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
+        at: (Moment, &mut ClientActions<H>),
+    ) {
+        self.at(queue_key, at, |it| it.leader_gone(leader_epoch));
+    }
+
+    /// Its first acquire was answered in a task, and the answer is told: `false` if it ends here.
+    pub(crate) fn goes_on(
+        &mut self,
+        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
+        at: (Moment, &mut ClientActions<H>),
+    ) -> bool {
+        let goes_on = self.at(queue_key, at, |it| it.goes_on(leader_epoch));
+        goes_on.flatten().is_some()
+    }
+
+    /// An acquire is about to be sent; `false`: do not send it. Another leader has taken over, or
+    /// the lock was handed on after this leader read its clock.
+    pub(crate) fn sending(
+        &mut self,
+        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
+        sent: &SentAcquire,
+        at: (Moment, &mut ClientActions<H>),
+    ) -> bool {
+        let sends = self.at(queue_key, at, |it| it.sending(leader_epoch, sent));
+        let sends = sends.unwrap_or(false);
+        if sends && !queue_key.is_for_all() {
+            let value = sent.command.claim.value.clone();
+            self.queues.sent(queue_key, value);
+        }
+        sends
+    }
+}
+
+impl<H: ClientHost> AtQueue<'_, H> {
+    fn lead(&mut self, leader_epoch: LeaderEpoch, waker: &WakerSource<H>) -> LeaderTurn<H> {
+        if !self.is_current(leader_epoch) {
+            return LeaderTurn::Rest;
+        }
+        self.seen();
+        self.state.check_chain(self.now);
+        loop {
+            return match self.state.queue.next(self.now) {
+                LeaderStep::Acquire => match self.state.queue.first() {
+                    Some(waiter) => LeaderTurn::Acquire(waiter.request.clone()),
+                    None => LeaderTurn::Sleep(Moment::NEVER), // unreachable: for whom?
+                },
+                LeaderStep::Poll(attempt) => LeaderTurn::Poll {
+                    attempt,
+                    is_alone: self.state.queue.take_early_flush(),
+                },
+                LeaderStep::GiveUp(attempt) => {
+                    self.clean_up(&attempt);
+                    continue;
+                }
+                LeaderStep::PassOn => {
+                    self.state.wake_called(self.out);
+                    continue;
+                }
+                LeaderStep::Sleep(until) => {
+                    let known = &mut self.state.sender.waker;
+                    if !known.as_ref().is_some_and(|it| it.will_wake(waker)) {
+                        self.out.retired = known.replace(H::Waker::of(waker));
+                    }
+                    LeaderTurn::Sleep(until)
+                }
+                LeaderStep::Rest => LeaderTurn::Rest,
+            };
+        }
+    }
+
+    fn sending(&mut self, leader_epoch: LeaderEpoch, sent: &SentAcquire) -> bool {
+        let may_send = self.is_current(leader_epoch) && self.state.queue.may_acquire();
+        if may_send {
+            // So that no leader takes over before this acquire is too late to create anything.
+            self.seen();
+            let attempt = sent.attempt();
+            self.tokens.acquiring(attempt.token, attempt.claim.clone());
+            self.state.queue.acquiring(attempt);
+        }
+        may_send
+    }
+
+    pub(super) fn is_current(&self, leader_epoch: LeaderEpoch) -> bool {
+        leader_epoch == self.state.sender.epoch
+    }
+
+    /// The current leader shows a sign of life.
+    fn seen(&mut self) {
+        self.state.sender.stuck_at = self.now.plus(self.rules.stuck_after);
+    }
+
+    fn new_leader(&mut self) -> LeaderEpoch {
+        self.state.wake_leader(self.out); // one that was taken for stuck: it ends
+        self.state.sender.epoch = self.host.draw_epoch();
+        self.state.retries = None;
+        self.seen();
+        self.state.sender.epoch
+    }
+
+    /// A new leader, if somebody waits and there is none.
+    pub(super) fn leader_if_needed(&mut self) -> Option<LeaderEpoch> {
+        self.state.queue.become_leader().then(|| self.new_leader())
+    }
+
+    /// A new leader instead of one without a sign of life, whose unanswered acquire is cleaned up.
+    pub(super) fn leader_if_stuck(&mut self) -> Option<LeaderEpoch> {
+        if !self.state.queue.has_waiters() || self.now < self.state.sender.stuck_at {
+            return None;
+        }
+        if let Some(unanswered) = self.state.queue.take_over_lead() {
+            self.clean_up(&unanswered);
+        }
+        Some(self.new_leader())
+    }
+
+    /// The first acquire has ended: its leader goes on in a task, unless nobody waits any more.
+    pub(super) fn goes_on(&mut self, leader_epoch: LeaderEpoch) -> Option<LeaderEpoch> {
+        if !self.is_current(leader_epoch) {
+            return None;
+        }
+        self.state.sender.flight = None;
+        if self.state.queue.has_waiters() {
+            return Some(leader_epoch);
+        }
+        self.state.queue.leader_gone();
+        None
+    }
+
+    fn leader_gone(&mut self, leader_epoch: LeaderEpoch) {
+        if self.is_current(leader_epoch) {
+            self.state.sender.flight = None;
+            self.out.retired = self.state.sender.waker.take();
+            self.state.queue.leader_gone();
+            self.state.wake_all(self.out);
+        }
+    }
+}
