@@ -106,8 +106,9 @@ impl ClientRules {
 #[must_use = "a waiter sleeps for ever that is not woken"]
 pub(crate) struct ClientActions<H: ClientHost> {
     /// Wakers to call. Usually none or one.
-    wake: Option<H::Waker>,
-    wake_too: Vec<H::Waker>,
+    pub(crate) wake: Option<H::Waker>,
+    /// More of them, if there is one.
+    pub(crate) wake_too: Vec<H::Waker>,
     /// Wakers that no waiter listens with any more.
     pub(crate) retired: Option<H::Waker>,
     /// Tokens that are cleaned up from now on: the watchdog has to look at them.
@@ -142,11 +143,6 @@ impl<H: ClientHost> ClientActions<H> {
         let free = if first.is_none() { first } else { second };
         debug_assert!(free.is_none(), "a step leaves two tokens at most");
         *free = Some(token);
-    }
-
-    /// The wakers to call.
-    pub(crate) fn woken(self) -> impl Iterator<Item = H::Waker> {
-        self.wake.into_iter().chain(self.wake_too)
     }
 }
 

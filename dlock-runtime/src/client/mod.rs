@@ -92,6 +92,7 @@ impl<H: ClientHost> Client<H> {
     }
 
     /// Changes a queue, if there is one; removes it if it is idle then.
+    #[inline]
     pub(crate) fn at<T>(
         &mut self,
         queue_key: &QueueKey,

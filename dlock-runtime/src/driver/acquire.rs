@@ -22,7 +22,7 @@ use super::waiting::Waiter;
 use crate::backend::command_error::{self, CommandError};
 use crate::client::local_queue::{Attempt, Grant, GrantKind};
 use crate::client::spec::AcquireSpec;
-use crate::client::{AcquireRefusal, PastLook, PastStep, PastTry, SentAcquire};
+use crate::client::{AcquireRefusal, PastLook, PastStep, PastTry};
 use crate::policy::commands::Keep;
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
@@ -382,7 +382,7 @@ async fn past_the_queue(
         let asked = try_once(core, spec, tries.until).await;
         core.check_process()?; // a forked child may poll what its parent began
         let (attempt, answer) = match asked {
-            Ok((sent, answer)) => (Some(sent.attempt()), answer),
+            Ok((attempt, answer)) => (Some(attempt), answer),
             Err(error) => (None, Err(attempt::fault(error))),
         };
         let busy = match (tries.answered(answer), attempt) {
@@ -433,11 +433,13 @@ async fn try_once(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     until: Moment,
-) -> Result<(SentAcquire, Answer), CommandError> {
+) -> Result<(Attempt, Answer), CommandError> {
     let (link, when @ (_, within)) = attempt::link_until(core, spec, until).await?;
     let sent = attempt::prepare(core, spec, &link, false, when);
-    let open = OpenAttempt::new(core, &sent, &link);
-    let answer = link.acquire(&sent.command, within).await;
-    let answer = open.read(answer);
-    Ok((sent, answer))
+    let open = OpenAttempt::alone(core, sent, link);
+    let answer = open.link.acquire(&open.sent.command, within).await;
+    let answer = open.landed(answer);
+    let attempt = open.sent.attempt();
+    open.tell(&answer);
+    Ok((attempt, answer))
 }

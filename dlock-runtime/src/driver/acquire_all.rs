@@ -22,7 +22,7 @@ use crate::backend::command_error::{self, CommandError};
 use crate::backend::joined::all;
 use crate::client::local_queue::Grant;
 use crate::client::spec::AcquireSpec;
-use crate::client::{InTheWay, SentAcquire, in_the_way};
+use crate::client::{InTheWay, in_the_way};
 use crate::policy::commands::{Acquire, AcquiredAll, Busy, Keep};
 use crate::values::entry::{self, Letter};
 use crate::values::error::{LockError, Reason};
@@ -100,11 +100,12 @@ async fn at_once(
         return Ok(AtOnce::NotAsked);
     }
     let (link, when @ (_, within)) = attempt::link_until(core, first, until).await?;
-    let prepare = |spec: &Arc<AcquireSpec>| attempt::prepare(core, spec, &link, false, when);
-    let sent: Vec<SentAcquire> = specs.iter().map(prepare).collect();
-    let open = sent.iter().map(|it| OpenAttempt::new(core, it, &link));
-    let open: Vec<_> = open.collect();
-    let commands: Vec<Acquire> = sent.iter().map(|sent| sent.command.clone()).collect();
+    let open = |spec: &Arc<AcquireSpec>| {
+        let sent = attempt::prepare(core, spec, &link, false, when);
+        OpenAttempt::alone(core, sent, link.clone())
+    };
+    let open: Vec<OpenAttempt> = specs.iter().map(open).collect();
+    let commands: Vec<Acquire> = open.iter().map(|it| it.sent.command.clone()).collect();
     let answer = link.acquire_all(&commands, within).await;
     if core.is_inherited() {
         return Err(CommandError::Setup(Reason::new(
@@ -113,14 +114,16 @@ async fn at_once(
     }
     match answer {
         Ok(AcquiredAll::All { time, epochs, left }) => {
-            open.into_iter().for_each(OpenAttempt::answered);
-            let taken = specs.iter().zip(&sent).zip(epochs);
-            let taken = taken.map(|((spec, sent), epoch)| {
+            let taken = specs.iter().zip(open).zip(epochs);
+            let taken = taken.map(|((spec, open), epoch)| {
+                let sent = &open.sent;
+                let attempt = sent.attempt();
                 let grant = match left {
                     None => Grant::at_once(sent.at, sent.command.lease.get(), epoch, time),
                     Some(left) => Grant::in_turn(sent.at, left, epoch, time),
                 };
-                let guard = acquire::take(core, spec, sent.attempt(), grant, begun);
+                open.told(false);
+                let guard = acquire::take(core, spec, attempt, grant, begun);
                 guard.map(|guard| (guard, Some(grant)))
             });
             // Take every one before looking at failures: a guard that is dropped gives its lock

@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 use super::core::Core;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
-use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Standing;
 use crate::client::{AcquireAnswer, AcquireRefusal, AttemptFault, Heard, SentAcquire};
@@ -76,11 +75,6 @@ pub(super) async fn link_until(
     Ok((link, (now, left.min(spec.terms.validity()))))
 }
 
-/// The answer to an acquire, as the machine reads it.
-pub(super) fn landed(sent: &SentAcquire, answer: Result<Acquired, CommandError>) -> Answer {
-    answer.map(|it| sent.landed(it)).map_err(fault)
-}
-
 /// What an error means for the machine.
 pub(super) fn fault(error: CommandError) -> AttemptFault<CommandError> {
     AttemptFault {
@@ -92,98 +86,122 @@ pub(super) fn fault(error: CommandError) -> AttemptFault<CommandError> {
     }
 }
 
-/// What the reader of an answer knows about its connection.
-pub(super) fn heard(core: &Core, link: &Arc<dyn Link>, answer: &Answer, now: Moment) -> Heard {
-    let is_open = match answer {
-        Ok(landed) => landed.leaves_open() == Some(true),
-        Err(fault) => fault.is_open,
-    };
-    let follows = is_open.then(|| core.watchdog().cancelled_by(link, now));
-    Heard {
-        is_told: link.address().is_some(),
-        follows: follows.flatten(),
-    }
-}
-
-/// Nobody will read the answer to an acquire: it is cleaned up after. `queue_key`: the local queue
-/// that it was sent for.
-pub(super) fn unread(
-    core: &Arc<Core>,
-    queue_key: Option<&QueueKey>,
-    sent: &SentAcquire,
-    link: &Arc<dyn Link>,
-) {
-    let now = core.now();
-    let open = (true, core.watchdog().cancelled_by(link, now));
-    if core.tell(now, |client, at| client.ended(queue_key, sent, open, at)) {
-        cancel_behind(core, sent, link);
-    }
-}
-
-/// Sends a `cancel` behind an acquire, on its own connection.
-pub(super) fn cancel_behind(core: &Arc<Core>, sent: &SentAcquire, link: &Arc<dyn Link>) {
-    let Acquire {
-        claim, not_after, ..
-    } = &sent.command;
-    (core.watchdog()).cancel_behind(sent.token, claim.clone(), *not_after, link.clone());
-}
-
-/// An acquire outside any queue, until its answer is read. If it is dropped before, the watchdog
-/// cleans up after its token.
-pub(super) struct OpenAttempt<'a> {
-    core: &'a Arc<Core>,
-    sent: &'a SentAcquire,
-    link: &'a Arc<dyn Link>,
+/// An acquire on its way, until its answer is told. Dropped before that, it tells that nobody will
+/// read the answer, and what it may have left at the server is cleaned up.
+pub(super) struct OpenAttempt {
+    core: Arc<Core>,
+    /// For a local queue: the request that leads it.
+    queue: Option<Arc<AcquireSpec>>,
+    pub(super) sent: SentAcquire,
+    pub(super) link: Arc<dyn Link>,
     is_settled: bool,
 }
 
-impl<'a> OpenAttempt<'a> {
-    /// It is about to be sent.
-    pub(super) fn new(core: &'a Arc<Core>, sent: &'a SentAcquire, link: &'a Arc<dyn Link>) -> Self {
-        core.tell(sent.at, |client, _| client.sending_alone(sent));
+impl OpenAttempt {
+    /// It is about to be sent for this queue.
+    pub(super) fn of_queue(
+        core: &Arc<Core>,
+        queue: &Arc<AcquireSpec>,
+        sent: SentAcquire,
+        link: Arc<dyn Link>,
+    ) -> Self {
         Self {
-            core,
+            core: core.clone(),
+            queue: Some(queue.clone()),
             sent,
             link,
             is_settled: false,
         }
     }
 
-    /// Reads the answer, and settles what the acquire may have left at the server. The caller takes
-    /// over the token of what was granted.
-    pub(super) fn read(self, answer: Result<Acquired, CommandError>) -> Answer {
-        let answer = landed(self.sent, answer);
-        let is_open = match &answer {
-            Ok(landed) => landed.leaves_open(),
-            Err(fault) => Some(fault.is_open),
-        };
-        match is_open {
-            None => self.answered(),
+    /// It is about to be sent, outside any queue.
+    pub(super) fn alone(core: &Arc<Core>, sent: SentAcquire, link: Arc<dyn Link>) -> Self {
+        core.tell(sent.at, |client, _| client.sending_alone(&sent));
+        Self {
+            core: core.clone(),
+            queue: None,
+            sent,
+            link,
+            is_settled: false,
+        }
+    }
+
+    /// Reads its answer.
+    pub(super) fn landed(&self, answer: Result<Acquired, CommandError>) -> Answer {
+        answer.map(|it| self.sent.landed(it)).map_err(fault)
+    }
+
+    /// What the reader of its answer knows about its connection.
+    pub(super) fn heard(&self, answer: &Answer, now: Moment) -> Heard {
+        let follows = (is_open(answer) == Some(true)).then(|| self.cancelled_by(now));
+        Heard {
+            is_told: self.link.address().is_some(),
+            follows: follows.flatten(),
+        }
+    }
+
+    /// The answer has been told; a `cancel` follows the acquire if the machine wants that.
+    pub(super) fn told(mut self, cancels_behind: bool) {
+        self.is_settled = true;
+        if cancels_behind {
+            self.cancel_behind();
+        }
+    }
+
+    /// Tells the answer to one outside any queue. The caller takes over the token of what was
+    /// granted.
+    pub(super) fn tell(self, answer: &Answer) {
+        match is_open(answer) {
+            None => self.told(false),
             Some(false) => self.created_nothing(),
             Some(true) => {} // its drop cleans up
         }
-        answer
     }
 
-    /// It created something at the server; the code that reads the answer takes over the token.
-    pub(super) fn answered(mut self) {
-        self.is_settled = true;
-    }
-
+    /// It created nothing at the server.
     pub(super) fn created_nothing(mut self) {
         self.is_settled = true;
-        let (core, sent) = (self.core, self.sent);
-        core.tell(core.now(), |client, at| {
-            client.ended(None, sent, (false, None), at)
+        let nothing = (false, None);
+        (self.core).tell(self.core.now(), |client, at| {
+            client.ended(None, &self.sent, nothing, at)
         });
+    }
+
+    fn cancelled_by(&self, now: Moment) -> Option<Moment> {
+        self.core.watchdog().cancelled_by(&self.link, now)
+    }
+
+    /// Sends a `cancel` behind it, on its own connection.
+    fn cancel_behind(&self) {
+        let Acquire {
+            claim, not_after, ..
+        } = &self.sent.command;
+        let (token, link) = (self.sent.token, self.link.clone());
+        (self.core.watchdog()).cancel_behind(token, claim.clone(), *not_after, link);
     }
 }
 
-impl Drop for OpenAttempt<'_> {
+impl Drop for OpenAttempt {
     fn drop(&mut self) {
-        if !self.is_settled && !self.core.is_inherited() {
-            unread(self.core, None, self.sent, self.link);
+        if self.is_settled || self.core.is_inherited() {
+            return;
         }
+        let queue_key = self.queue.as_ref().map(|it| &it.queue_key);
+        let now = self.core.now();
+        let open = (true, self.cancelled_by(now));
+        if (self.core).tell(now, |client, at| {
+            client.ended(queue_key, &self.sent, open, at)
+        }) {
+            self.cancel_behind();
+        }
+    }
+}
+
+/// Whether something of it may be at the server that nobody takes over; `None`: somebody does.
+fn is_open(answer: &Answer) -> Option<bool> {
+    match answer {
+        Ok(landed) => landed.leaves_open(),
+        Err(fault) => Some(fault.is_open),
     }
 }
 

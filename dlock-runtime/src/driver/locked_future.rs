@@ -286,12 +286,27 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
 
 /// A release that fails is logged, and goes on in the background; it replaces the body's value only
 /// if it is strict.
-async fn give_back(owner: LockOwner, checked: Option<Moment>) -> Result<(), LockError> {
-    let given_back = owner.guard().give_back(checked).await;
-    if owner.guard().is_strict() {
-        given_back?;
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` holds its arguments twice"
+)]
+fn give_back(
+    owner: LockOwner,
+    checked: Option<Moment>,
+) -> impl Future<Output = Result<(), LockError>> + Send {
+    async move {
+        let given_back = owner.guard().give_back(checked).await;
+        if owner.guard().is_strict() {
+            given_back?;
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// How large the future of a release is.
+#[cfg(test)]
+pub(super) fn size_of_release(guard: LockGuard) -> usize {
+    size_of_val(&give_back(LockOwner(LockFrame::new(guard)), None))
 }
 
 /// Leaves a release that is under way to the runtime; `false` if there is none here.

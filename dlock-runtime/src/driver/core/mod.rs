@@ -279,16 +279,14 @@ impl Core {
     }
 
     /// Takes a step of the machine, and carries out what it leaves to be done.
+    #[inline]
     pub(in crate::driver) fn tell<T>(
         &self,
         now: Moment,
         step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
     ) -> T {
-        let (told, unowned) = self.watchdog.shared().tell(now, step);
-        for token in unowned.into_iter().flatten() {
-            self.watchdog.nudge(token);
-        }
-        told
+        let nudge = |token| self.watchdog.nudge(token);
+        self.watchdog.shared().tell(now, step, nudge)
     }
 
     fn queue_keys(&self) -> Vec<QueueKey> {

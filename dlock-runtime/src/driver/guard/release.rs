@@ -58,30 +58,61 @@ impl LockGuard {
     /// Gives all parts back at the same time; returns the first error, or else the worst result.
     /// `checked`: when the caller found the lock held, in its own process, if that was in this very
     /// poll.
-    pub(crate) async fn give_back(&self, checked: Option<Moment>) -> Result<Released, LockError> {
-        if self.others.is_none() {
-            return self.give_back_part(checked).await;
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice"
+    )]
+    pub(crate) fn give_back(
+        &self,
+        checked: Option<Moment>,
+    ) -> impl Future<Output = Result<Released, LockError>> + Send {
+        async move {
+            if self.others.is_none() {
+                return self.give_back_part(checked).await;
+            }
+            let parts = self.parts();
+            let parts = parts.map(|part| Box::pin(part.give_back_part(checked)));
+            let mut found = Released::Freed;
+            for answer in all(parts.collect()).await {
+                found = found.and(answer?);
+            }
+            Ok(found)
         }
-        let parts = self.parts();
-        let parts = parts.map(|part| Box::pin(part.give_back_part(checked)));
-        let mut found = Released::Freed;
-        for answer in all(parts.collect()).await {
-            found = found.and(answer?);
-        }
-        Ok(found)
     }
 
-    async fn give_back_part(&self, checked: Option<Moment>) -> Result<Released, LockError> {
-        let released = self.give_back_however(checked).await;
-        if self.is_strict() {
-            self.found(released)
-        } else {
-            released
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice"
+    )]
+    fn give_back_part(
+        &self,
+        checked: Option<Moment>,
+    ) -> impl Future<Output = Result<Released, LockError>> + Send {
+        async move {
+            let (by_caller, now) = match self.leave_for(checked) {
+                Ok(to_send) => to_send,
+                Err(done) => return self.if_strict(done),
+            };
+            let answer = match by_caller {
+                Some(keep) => Some(self.send_release(keep, now).await),
+                None => None, // the watchdog sends it
+            };
+            self.if_strict(match answer {
+                // Nothing can be sent from here: no runtime, or one without timers or I/O. The
+                // watchdog releases it.
+                None | Some(Err(CommandError::Setup(_))) => {
+                    Box::pin(self.wait_for_watchdog(now)).await // boxed, as it is rare
+                }
+                Some(answer) => self.answered(answer),
+            })
         }
     }
 
-    /// What a strict release returns.
-    fn found(&self, released: Result<Released, LockError>) -> Result<Released, LockError> {
+    /// A strict release returns an error if it was not ours any more.
+    fn if_strict(&self, released: Result<Released, LockError>) -> Result<Released, LockError> {
+        if !self.is_strict() {
+            return released;
+        }
         let (cause, source) = match released {
             Ok(Released::NotHeld) => {
                 let nothing = Reason::new("its release found nothing");
@@ -100,46 +131,36 @@ impl LockGuard {
         })
     }
 
-    async fn give_back_however(&self, checked: Option<Moment>) -> Result<Released, LockError> {
+    /// The holder is done. Returns what the release keeps, if the caller sends it and not the
+    /// watchdog, and since when the holder is done; the error: nothing is to be sent. Apart from the
+    /// future that sends it, which would keep what this needs.
+    fn leave_for(
+        &self,
+        checked: Option<Moment>,
+    ) -> Result<(Option<Keep>, Moment), Result<Released, LockError>> {
+        let Hold { core, cell, .. } = &self.hold;
         if self.entered.is_inner() {
-            let Hold { cell, .. } = &self.hold;
             let left = self.entered.leave(&cell.holds);
             let left = left.filter(|_| cell.is_held());
-            return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
+            return Err(Ok(left.map_or(Released::NotHeld, Released::StillHeld)));
         }
         let now = match self.leave(checked) {
-            None => return Ok(Released::NotHeld),
-            Some(Leaves::Forked) => return Err(self.lost_error(LostCause::Forked)),
+            None => return Err(Ok(Released::NotHeld)),
+            Some(Leaves::Forked) => return Err(Err(self.lost_error(LostCause::Forked))),
             Some(Leaves::At(now)) => now,
         };
-        let Hold { core, cell, .. } = &self.hold;
-        let by = match self.return_to_next(now) {
-            ReturnedTo::HandedOn => return Ok(Released::Freed),
-            ReturnedTo::ToServer(by) => by,
-        };
-        match by {
-            ReleaseBy::Caller { keep } => match self.send_release(keep, now).await {
-                // Nothing can be sent from here: no runtime, or one without timers or I/O. The
-                // watchdog releases it.
-                Err(CommandError::Setup(_)) => Box::pin(self.wait_for_watchdog(now)).await,
-                Err(error) => {
-                    let core = &self.hold.core; // a borrow from before would outlive the `await`
-                    let error = core.error(error, Some(self.key()));
-                    observe::release_unclear(self.key().parts(), &error, core.unclear_release());
-                    Err(error)
-                }
-                Ok(given_back) => Ok(self.released(given_back)),
-            },
-            ReleaseBy::Host => {
+        match self.return_to_next(now) {
+            ReturnedTo::HandedOn => Err(Ok(Released::Freed)),
+            ReturnedTo::ToServer(ReleaseBy::Caller { keep }) => Ok((Some(keep), now)),
+            ReturnedTo::ToServer(ReleaseBy::Host) => {
                 core.watchdog().nudge(cell.token());
-                Box::pin(self.wait_for_watchdog(now)).await // boxed, as it is rare
+                Ok((None, now))
             }
-            ReleaseBy::Nobody => Ok(Released::NotHeld),
+            ReturnedTo::ToServer(ReleaseBy::Nobody) => Err(Ok(Released::NotHeld)),
         }
     }
 
-    /// The lock goes to the next waiter of this process, or the server's release is to be sent. Apart
-    /// from the future that sends it, which is to stay small.
+    /// The lock goes to the next waiter of this process, or its release is to be sent.
     fn return_to_next(&self, now: Moment) -> ReturnedTo {
         let Hold { core, cell, .. } = &self.hold;
         let of = (&cell.spec().queue_key, cell.token());
@@ -226,33 +247,43 @@ impl LockGuard {
 
     /// Sends the release. Without a clear answer, the token has gone to the watchdog when this
     /// returns.
-    async fn send_release(&self, keep: Keep, begun: Moment) -> Result<Found, CommandError> {
-        let mut unclear = Unclear {
-            guard: self,
-            settled: false,
-        };
-        // What outlives an `await` makes each release larger, so it is looked up again.
-        let timeout = || self.hold.core.settings().command_timeout;
-        let (link, now) = self
-            .hold
-            .core
-            .backend()
-            .link_at(begun, self.key().as_str(), timeout())
-            .await?;
-        let left = now.until(begun.plus(timeout()));
-        let given_back = link.release(self.hold.claim(), keep, left).await?;
-        let Hold { core, cell, .. } = &self.hold;
-        // With something open at a node the lock is free, and the watchdog cleans up there.
-        unclear.settled = !given_back.is_open;
-        // It was sent once, so the lock was gone before; a release that is repeated may have found
-        // it the first time.
-        if !given_back.found {
-            cell.was_gone();
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice"
+    )]
+    fn send_release(
+        &self,
+        keep: Keep,
+        begun: Moment,
+    ) -> impl Future<Output = Result<Found, CommandError>> + Send {
+        async move {
+            let mut unclear = Unclear {
+                guard: self,
+                settled: false,
+            };
+            // What outlives an `await` makes each release larger, so it is looked up again.
+            let timeout = || self.hold.core.settings().command_timeout;
+            let (link, now) = self
+                .hold
+                .core
+                .backend()
+                .link_at(begun, self.key().as_str(), timeout())
+                .await?;
+            let left = now.until(begun.plus(timeout()));
+            let given_back = link.release(self.hold.claim(), keep, left).await?;
+            let Hold { core, cell, .. } = &self.hold;
+            // With something open at a node the lock is free, and the watchdog cleans up there.
+            unclear.settled = !given_back.is_open;
+            // It was sent once, so the lock was gone before; a release that is repeated may have found
+            // it the first time.
+            if !given_back.found {
+                cell.was_gone();
+            }
+            if !given_back.is_open {
+                core.watchdog().released(cell);
+            }
+            Ok(given_back)
         }
-        if !given_back.is_open {
-            core.watchdog().released(cell);
-        }
-        Ok(given_back)
     }
 
     /// Waits for the watchdog's release, whose own deadlines bound this; where there are timers, so
@@ -271,6 +302,15 @@ impl LockGuard {
             let source =
                 Reason::new("the release is not confirmed yet, and goes on in the background");
             core.error(CommandError::Unclear(source), Some(self.key()))
+        })
+    }
+
+    fn answered(&self, answer: Result<Found, CommandError>) -> Result<Released, LockError> {
+        answer.map(|found| self.released(found)).map_err(|error| {
+            let core = &self.hold.core;
+            let error = core.error(error, Some(self.key()));
+            observe::release_unclear(self.key().parts(), &error, core.unclear_release());
+            error
         })
     }
 

@@ -135,10 +135,11 @@ struct LeftToDo(ClientActions<EngineHost>);
 
 impl Drop for LeftToDo {
     fn drop(&mut self) {
-        let mut left = std::mem::take(&mut self.0);
-        let retired = left.retired.take();
-        left.woken().for_each(CallersWaker::wake);
-        drop(retired);
+        if let Some(waker) = self.0.wake.take() {
+            waker.wake();
+            let more = std::mem::take(&mut self.0.wake_too);
+            more.into_iter().for_each(CallersWaker::wake);
+        }
     }
 }
 
@@ -195,12 +196,14 @@ impl SharedClient {
     }
 
     /// Takes a step of the machine, and carries out what it leaves to be done after unlocking.
-    /// Returns also which tokens the watchdog has to look at.
+    /// `nudge`: for each token that the watchdog has to look at.
+    #[inline]
     pub(super) fn tell<T>(
         &self,
         now: Moment,
         step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
-    ) -> (T, [Option<Token>; 2]) {
+        nudge: impl Fn(Token),
+    ) -> T {
         // Before the mutex, so that it is dropped after it, in a panic too: copying a caller's waker
         // may panic.
         let mut left = LeftToDo(ClientActions::default());
@@ -215,7 +218,10 @@ impl SharedClient {
         if is_draining {
             self.fewer.notify_waiters();
         }
-        (told, left.0.unowned)
+        for token in left.0.unowned.into_iter().flatten() {
+            nudge(token);
+        }
+        told
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, ClientState> {

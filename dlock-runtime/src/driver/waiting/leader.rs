@@ -21,8 +21,8 @@ use crate::backend::joined::yield_to_ready_tasks;
 use crate::client::local_queue::Attempt;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
-use crate::client::{AcquireRefusal, Answered, LeaderEpoch, LeaderTurn, ReadAnswer, SentAcquire};
-use crate::driver::attempt::{self, Answer};
+use crate::client::{AcquireRefusal, Answered, LeaderEpoch, LeaderTurn, ReadAnswer};
+use crate::driver::attempt::{self, Answer, OpenAttempt};
 use crate::driver::core::Core;
 use crate::driver::shared::EngineHost;
 use crate::observe;
@@ -37,44 +37,34 @@ const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 /// A poll that takes longer is repeated, so that the queue entry is kept alive.
 const POLL_AT_MOST: Duration = Duration::from_secs(1);
 
-pub(super) struct Leader {
+pub(in crate::driver) struct Leader {
     core: Arc<Core>,
     /// The request of the waiter that made it leader; it says which queue is led.
     spec: Arc<AcquireSpec>,
     epoch: LeaderEpoch,
-    /// The acquire whose answer it has not told yet.
-    open: Option<(SentAcquire, Arc<dyn Link>)>,
     /// The queue knows that this leader ends, so its drop tells nobody.
     dismissed: bool,
 }
 
-/// A leader whose first acquire has ended, and the answer that it has not told; `None`: nothing was
-/// sent.
-pub(super) type FirstAnswer = (Leader, Option<Answer>);
+/// How a leader's acquire ended.
+pub(super) struct Asked {
+    leader: Leader,
+    /// The answer, which has to be told; `None`: nothing was sent.
+    answer: Option<(OpenAttempt, Answer)>,
+}
 
 impl Leader {
     /// Only for the caller that was given this leader epoch.
-    pub(super) fn new(core: Arc<Core>, spec: Arc<AcquireSpec>, leader_epoch: LeaderEpoch) -> Self {
+    pub(in crate::driver) fn new(
+        core: Arc<Core>,
+        spec: Arc<AcquireSpec>,
+        leader_epoch: LeaderEpoch,
+    ) -> Self {
         Self {
             core,
             spec,
             epoch: leader_epoch,
-            open: None,
             dismissed: false,
-        }
-    }
-
-    /// Sends the first acquire, for the waiter that made it leader. Whoever is returned the answer
-    /// tells it: by [`read`](Self::read) and [`has_read`](Self::has_read), or by
-    /// [`go_on`](Self::go_on).
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an `async fn` holds its arguments twice, and every lock boxes this future"
-    )]
-    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = FirstAnswer> + Send {
-        async move {
-            let answer = self.ask(None, now).await;
-            (self, answer)
         }
     }
 
@@ -91,41 +81,13 @@ impl Leader {
         self.core.now()
     }
 
-    /// The answer to the first acquire, for the waiter that sent it and tells it now.
-    pub(super) fn read(&self, answer: Option<Answer>, now: Moment) -> ReadAnswer<'_, CommandError> {
-        let open = self.open.as_ref().zip(answer);
-        ReadAnswer {
-            leader_epoch: self.epoch,
-            answer: open.map(|((sent, link), answer)| {
-                self.observe(answer.as_ref().ok().and_then(|it| it.busy()));
-                let heard = attempt::heard(&self.core, link, &answer, now);
-                (sent, answer, heard)
-            }),
-        }
-    }
-
-    /// The waiter has told the answer, and `lead` has to lead the queue in a task now; returns that
-    /// if it is another leader.
-    pub(super) fn has_read(
-        mut self,
-        answered: Answered,
-        lead: Option<LeaderEpoch>,
-        runtime: &Handle,
-    ) -> Option<LeaderEpoch> {
-        self.follow(answered);
-        self.dismissed = lead != Some(self.epoch);
-        if self.dismissed {
-            return lead;
-        }
+    /// Leads a queue that has no leader, in a task of its own.
+    pub(super) fn start(self, runtime: &Handle) {
         runtime.spawn(self.run());
-        None
     }
 
-    /// Goes on in a task of its own while anybody waits. `answer`: what no waiter has read.
-    pub(super) fn go_on(mut self, answer: Option<Answer>, runtime: &Handle) {
-        if let Some(answer) = answer {
-            self.answered(answer);
-        }
+    /// Goes on in a task of its own while anybody waits.
+    fn go_on(mut self, runtime: &Handle) {
         let (core, now) = (&self.core, self.now());
         let goes_on = core.tell(now, |client, at| client.goes_on(self.by(), at));
         self.dismissed = !goes_on;
@@ -134,19 +96,12 @@ impl Leader {
         }
     }
 
-    /// Leads a queue that has no leader, in a task of its own.
-    pub(super) fn start(self, runtime: &Handle) {
-        runtime.spawn(self.run());
-    }
-
     async fn run(mut self) {
         loop {
             let (turn, now) = self.turn().await;
             match turn {
                 LeaderTurn::Acquire(spec) => {
-                    if let Some(answer) = self.ask(Some(&spec), now).await {
-                        self.answered(answer);
-                    }
+                    self = self.ask(Some(spec), now).await.told();
                 }
                 LeaderTurn::Poll { attempt, is_alone } => self.poll(&attempt, is_alone).await,
                 LeaderTurn::Sleep(until) => self.sleep(until).await,
@@ -190,77 +145,139 @@ impl Leader {
     }
 }
 
+impl Asked {
+    /// The waiter that sent the acquire tells the answer. `tell`: does that, and looks. `runtime`:
+    /// in which the leader goes on, if it has to. Returns the number of another leader that the
+    /// queue needs.
+    pub(super) fn told_by_waiter(
+        self,
+        now: Moment,
+        runtime: &Handle,
+        tell: impl FnOnce(ReadAnswer<'_, CommandError>) -> (Answered, Option<LeaderEpoch>),
+    ) -> Option<LeaderEpoch> {
+        let Self { mut leader, answer } = self;
+        let leader_epoch = leader.epoch;
+        let lead = if let Some((open, answer)) = answer {
+            leader.observe(answer.as_ref().ok().and_then(|it| it.busy()));
+            let heard = open.heard(&answer, now);
+            let (answered, lead) = tell(ReadAnswer {
+                leader_epoch,
+                answer: Some((&open.sent, answer, heard)),
+            });
+            open.told(answered.cancels_behind);
+            lead
+        } else {
+            let answer = None;
+            tell(ReadAnswer {
+                leader_epoch,
+                answer,
+            })
+            .1
+        };
+        leader.dismissed = lead != Some(leader_epoch);
+        if leader.dismissed {
+            return lead;
+        }
+        runtime.spawn(leader.run());
+        None
+    }
+
+    /// A task tells the answer.
+    fn told(self) -> Leader {
+        let Self { leader, answer } = self;
+        let Some((open, answer)) = answer else {
+            return leader;
+        };
+        let (core, now) = (&leader.core, leader.now());
+        leader.observe(answer.as_ref().ok().and_then(|it| it.busy()));
+        let failed = answer.as_ref().err().map(|fault| fault.error.clone());
+        let heard = open.heard(&answer, now);
+        let answer = (&open.sent, answer);
+        let answered = core.tell(now, |client, at| {
+            client.answered(leader.by(), answer, heard, at)
+        });
+        open.told(answered.cancels_behind);
+        if answered.mention.is_some() {
+            let late = || attempt::in_words(&leader.spec, AcquireRefusal::ClockAhead);
+            if let Some(failed) = failed.or_else(late) {
+                leader.mention(answered, &failed);
+            }
+        }
+        leader
+    }
+
+    /// A task tells the answer; the leader goes on in another one while anybody waits.
+    pub(super) fn go_on(self, runtime: &Handle) {
+        self.told().go_on(runtime);
+    }
+}
+
 /// The two commands, acquire and poll.
 impl Leader {
-    /// Sends an acquire; `None`: nothing was sent. `spec`: for this waiter; `None`: for the one that
-    /// made it leader.
-    async fn ask(&mut self, spec: Option<&AcquireSpec>, now: Moment) -> Option<Answer> {
-        let Self {
-            core,
-            spec: own,
-            epoch,
-            open,
-            ..
-        } = self;
-        let (spec, queue_key) = (spec.unwrap_or(own), &own.queue_key);
-        let settings = core.settings();
-        let connected = core
-            .backend()
-            .link_at(now, queue_key.key(), settings.connect_timeout)
-            .await;
+    /// Sends an acquire. `spec`: for this waiter; `None`: for the one that made it leader.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice, and every lock boxes this future"
+    )]
+    pub(super) fn ask(
+        self,
+        spec: Option<Arc<AcquireSpec>>,
+        now: Moment,
+    ) -> impl Future<Output = Asked> + Send {
+        async move {
+            let within = self.core.settings().connect_timeout;
+            let backend = self.core.backend();
+            let connected = backend.link_at(now, self.queue_key().key(), within);
+            let Some((open, within)) = self.open(spec.as_ref(), connected.await) else {
+                return self.asked(None);
+            };
+            // Awaited here, and not in a future of its own that would keep its arguments, too.
+            let answer = open.link.acquire(&open.sent.command, within).await;
+            let answer = open.landed(answer);
+            self.asked(Some((open, answer)))
+        }
+    }
+
+    /// Prepares an acquire, which has to be sent now and may take so long. `None`: nothing is to be
+    /// sent. Apart from the future that sends it, which would keep what is moved here.
+    fn open(
+        &self,
+        spec: Option<&Arc<AcquireSpec>>,
+        connected: Result<(Arc<dyn Link>, Moment), CommandError>,
+    ) -> Option<(OpenAttempt, Duration)> {
+        let core = &self.core;
         let (link, now) = match connected {
             Ok(connected) => connected,
             Err(error) => {
-                let (now, fault) = (core.now(), attempt::fault(error));
-                let error = fault.error.clone();
-                let by = (queue_key, *epoch);
-                let answered = core.tell(now, |client, at| client.unsent(by, fault, at));
-                mention(core, queue_key, answered, &error);
+                self.not_connected(error);
                 return None;
             }
         };
-        let within = settings.command_timeout.min(spec.terms.validity());
+        let spec = spec.unwrap_or(&self.spec);
+        let within = core.settings().command_timeout;
+        let within = within.min(spec.terms.validity());
         let sent = attempt::prepare(core, spec, &link, true, (now, within));
-        if !core.tell(now, |client, at| {
-            client.sending((queue_key, *epoch), &sent, at)
-        }) {
-            return None;
-        }
-        let (sent, link) = open.insert((sent, link));
-        let answer = link.acquire(&sent.command, within).await;
-        Some(attempt::landed(sent, answer))
+        let sends = core.tell(now, |client, at| client.sending(self.by(), &sent, at));
+        sends.then(|| {
+            let open = OpenAttempt::of_queue(core, &self.spec, sent, link);
+            (open, within)
+        })
     }
 
-    /// Tells the answer to the acquire that is open.
-    fn answered(&mut self, answer: Answer) {
-        let now = self.now();
-        let failed = answer.as_ref().err().map(|fault| fault.error.clone());
-        let ReadAnswer {
-            answer: Some((sent, answer, heard)),
-            ..
-        } = self.read(Some(answer), now)
-        else {
-            return;
-        };
-        let answered = self.core.tell(now, |client, at| {
-            client.answered(self.by(), (sent, answer), heard, at)
-        });
-        if answered.mention.is_some() {
-            let late = || attempt::in_words(&self.spec, AcquireRefusal::ClockAhead);
-            if let Some(failed) = failed.or_else(late) {
-                mention(&self.core, self.queue_key(), answered, &failed);
-            }
+    pub(super) fn asked(self, answer: Option<(OpenAttempt, Answer)>) -> Asked {
+        Asked {
+            leader: self,
+            answer,
         }
-        self.follow(answered);
     }
 
-    /// The answer has been told.
-    fn follow(&mut self, answered: Answered) {
-        if let Some((sent, link)) = self.open.take()
-            && answered.cancels_behind
-        {
-            attempt::cancel_behind(&self.core, &sent, &link);
-        }
+    fn not_connected(&self, error: CommandError) {
+        let (now, fault) = (self.now(), attempt::fault(error));
+        let failed = fault.error.clone();
+        let answered = self
+            .core
+            .tell(now, |client, at| client.unsent(self.by(), fault, at));
+        self.mention(answered, &failed);
     }
 
     /// Asks what became of the attempt. A poll that is not sent alone goes out in a batch with those
@@ -298,7 +315,15 @@ impl Leader {
             client.polled(self.by(), of, answer, heard, at)
         });
         if let Some(failed) = failed {
-            mention(core, self.queue_key(), answered, &failed);
+            self.mention(answered, &failed);
+        }
+    }
+
+    /// Mentions an outage through which the queue waits, from time to time.
+    fn mention(&self, answered: Answered, failed: &CommandError) {
+        if let Some(lasted) = answered.mention {
+            let key = self.core.parts(self.queue_key().key());
+            observe::waiting_through_outage(key, lasted, failed);
         }
     }
 
@@ -325,13 +350,6 @@ impl Leader {
     }
 }
 
-/// Mentions an outage through which the queue waits, from time to time.
-fn mention(core: &Core, queue_key: &QueueKey, answered: Answered, failed: &CommandError) {
-    if let Some(lasted) = answered.mention {
-        observe::waiting_through_outage(core.parts(queue_key.key()), lasted, failed);
-    }
-}
-
 /// Whether grants for this attempt arrive on this connection.
 fn answers_at(attempt: &Attempt, link: &dyn Link) -> bool {
     let entry = entry::read(&attempt.claim.value);
@@ -340,15 +358,10 @@ fn answers_at(attempt: &Attempt, link: &dyn Link) -> bool {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        if self.core.is_inherited() {
+        if self.dismissed || self.core.is_inherited() {
             return;
         }
-        if let Some((sent, link)) = self.open.take() {
-            attempt::unread(&self.core, Some(self.queue_key()), &sent, &link);
-        }
-        if !self.dismissed {
-            let (core, now) = (&self.core, self.now());
-            core.tell(now, |client, at| client.leader_gone(self.by(), at));
-        }
+        let (core, now) = (&self.core, self.now());
+        core.tell(now, |client, at| client.leader_gone(self.by(), at));
     }
 }

@@ -13,4 +13,6 @@ mod leader;
 mod waiter;
 
 pub(super) use self::first_acquire::FirstAcquire;
+#[cfg(test)]
+pub(super) use self::leader::Leader;
 pub(super) use self::waiter::Waiter;

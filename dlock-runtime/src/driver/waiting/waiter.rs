@@ -11,10 +11,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::first_acquire::FirstAcquire;
-use super::leader::{FirstAnswer, Leader};
+use super::leader::{Asked, Leader};
+use crate::backend::command_error::CommandError;
 use crate::client::local_queue::WaiterId;
 use crate::client::spec::AcquireSpec;
-use crate::client::{Entered, LookReply, Looked};
+use crate::client::{Entered, LookReply, Looked, ReadAnswer};
 use crate::driver::acquire::Taken;
 use crate::driver::attempt;
 use crate::driver::core::Core;
@@ -128,31 +129,30 @@ impl<'a> Waiter<'a> {
         observe::slow_acquire(key.parts(), &site.name(), waited, holder.as_deref());
     }
 
-    /// `asked`: the leader that has sent the first acquire, and the answer.
-    fn look(
-        &self,
-        cx: &mut Context<'_>,
-        now: Moment,
-        asked: Option<FirstAnswer>,
-    ) -> Looked<EngineHost> {
-        let (core, spec) = (self.core, self.spec);
-        let (leader, answer) = asked.unzip();
-        let read = (leader.as_ref()).map(|leader| leader.read(answer.flatten(), now));
-        let LookReply {
-            looked,
-            lead,
-            answered,
-        } = core.tell(now, |client, at| {
-            client.look(&spec.queue_key, spec, (self.id, cx.waker()), read, at)
-        });
-        let lead = match leader {
-            Some(leader) => leader.has_read(answered, lead, self.runtime),
-            None => lead,
+    /// `asked`: how the first acquire ended, which it has sent.
+    fn look(&self, cx: &mut Context<'_>, now: Moment, asked: Option<Asked>) -> Looked<EngineHost> {
+        let look = |read: Option<ReadAnswer<'_, CommandError>>| {
+            let (spec, of) = (self.spec, (self.id, cx.waker()));
+            (self.core).tell(now, |client, at| {
+                client.look(&spec.queue_key, spec, of, read, at)
+            })
+        };
+        let (looked, lead) = if let Some(asked) = asked {
+            let mut looked = Looked::Wait;
+            let lead = asked.told_by_waiter(now, self.runtime, |read| {
+                let reply = look(Some(read));
+                looked = reply.looked;
+                (reply.answered, reply.lead)
+            });
+            (looked, lead)
+        } else {
+            let LookReply { looked, lead, .. } = look(None);
+            (looked, lead)
         };
         if let Some(leader_epoch) = lead {
             let here = Handle::try_current();
             let here = here.as_ref().unwrap_or(self.runtime);
-            Leader::new(core.clone(), spec.clone(), leader_epoch).start(here);
+            Leader::new(self.core.clone(), self.spec.clone(), leader_epoch).start(here);
         }
         looked
     }

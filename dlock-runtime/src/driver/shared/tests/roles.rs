@@ -82,8 +82,10 @@ impl Site {
             self.spawn(move |site| site.lead(leader_epoch));
         }
         let own = own.filter(|_| !moves);
-        let answer = own.and_then(|leader_epoch| self.ask(leader_epoch));
-        let mut unread = own.map(|leader_epoch| (leader_epoch, answer));
+        let mut unread = own.map(|leader_epoch| match self.ask(leader_epoch) {
+            Asked::Answered(sent, answer) => (leader_epoch, Some((sent, answer))),
+            Asked::Unsent | Asked::Lost => (leader_epoch, None),
+        });
         for look in 0.. {
             if looks == Some(look) {
                 break;
@@ -163,6 +165,14 @@ impl Site {
     }
 }
 
+/// What became of an acquire.
+enum Asked {
+    Unsent,
+    Answered(SentAcquire, Answer),
+    /// The leader ended with the answer unread.
+    Lost,
+}
+
 /// A leader, as `Leader` is one.
 impl Site {
     fn lead(self: &Arc<Self>, leader_epoch: LeaderEpoch) {
@@ -175,8 +185,9 @@ impl Site {
                 LeaderTurn::Rest => return,
                 _ if self.is_lost() => break,
                 LeaderTurn::Acquire(_) => match self.ask(leader_epoch) {
-                    None => break,
-                    Some((sent, answer)) => self.answered(leader_epoch, &sent, answer),
+                    Asked::Unsent => {}
+                    Asked::Answered(sent, answer) => self.answered(leader_epoch, &sent, answer),
+                    Asked::Lost => break,
                 },
                 LeaderTurn::Poll { attempt, .. } => self.poll(leader_epoch, &attempt),
                 LeaderTurn::Sleep(until) => self.sleep(until, &woken),
@@ -194,22 +205,26 @@ impl Site {
         is_lost
     }
 
-    /// Sends an acquire; `None`: the leader ended with the answer unread.
-    fn ask(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> Option<(SentAcquire, Answer)> {
+    /// Sends an acquire.
+    fn ask(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> Asked {
         let number = self.seen(|seen| {
             seen.asked += 1;
             seen.asked
         });
         let (key, sent) = (queue_key(), sent(number, self.now()));
         let sends = self.tell(|client, at| client.sending((&key, leader_epoch), &sent, at));
-        assert!(sends, "no leader is ever stuck here");
+        if !sends {
+            // The lock was handed on by a holder that had read its clock before time passed.
+            self.ended(number, End::CleanedUp); // there is nothing to clean up
+            return Asked::Unsent;
+        }
         let granted = self.acquire(number);
         if self.is_lost() {
             let open = (true, None);
             if self.tell(|client, at| client.ended(Some(&key), &sent, open, at)) {
                 self.clean_up(sent.token);
             }
-            return None;
+            return Asked::Lost;
         }
         let (time, epoch) = (0, 1);
         let answer = if granted {
@@ -218,7 +233,7 @@ impl Site {
             Acquired::Queued(others())
         };
         let landed = sent.landed(answer);
-        Some((sent, Ok(landed)))
+        Asked::Answered(sent, Ok(landed))
     }
 
     fn answered(self: &Arc<Self>, leader_epoch: LeaderEpoch, sent: &SentAcquire, answer: Answer) {

@@ -249,11 +249,8 @@ impl Site {
         self: &Arc<Self>,
         step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
     ) -> T {
-        let (told, unowned) = self.shared.tell(self.now(), step);
-        for token in unowned.into_iter().flatten() {
-            self.clean_up(token);
-        }
-        told
+        self.shared
+            .tell(self.now(), step, |token| self.clean_up(token))
     }
 
     /// Cleans up after a token without an owner, as the watchdog does.

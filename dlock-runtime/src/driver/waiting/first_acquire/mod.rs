@@ -13,11 +13,11 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-use super::leader::{FirstAnswer, Leader};
+use super::leader::{Asked, Leader};
 use crate::driver::locked_future::boxed;
 use crate::values::moment::Moment;
 
-type BoxedAcquire = Pin<Box<dyn Future<Output = FirstAnswer> + Send>>;
+type BoxedAcquire = Pin<Box<dyn Future<Output = Asked> + Send>>;
 
 pub(in crate::driver) struct FirstAcquire {
     slot: Mutex<AcquirePlace>,
@@ -39,9 +39,15 @@ impl FirstAcquire {
     /// For the waiter that made this leader.
     pub(super) fn new(leader: Leader, now: Moment, runtime: &Handle) -> Arc<Self> {
         Arc::new(Self {
-            slot: Mutex::new(AcquirePlace::Rests(boxed(|| leader.first(now)))),
+            slot: Mutex::new(AcquirePlace::Rests(boxed(|| leader.ask(None, now)))),
             runtime: runtime.clone(),
         })
+    }
+
+    /// How large its future is.
+    #[cfg(test)]
+    pub(in crate::driver) fn size(leader: Leader, now: Moment) -> usize {
+        size_of_val(&leader.ask(None, now))
     }
 
     /// One that has moved, for a machine without tasks.
@@ -54,7 +60,7 @@ impl FirstAcquire {
     }
 
     /// Polled by the first waiter. `Ready(None)`: it has moved to a task of its own.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<FirstAnswer>> {
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Asked>> {
         let AcquirePlace::Rests(mut acquire) = self.replace(AcquirePlace::IsPolled) else {
             *self.slot() = AcquirePlace::Gone;
             return Poll::Ready(None);
@@ -96,8 +102,7 @@ impl FirstAcquire {
     fn run_alone(&self, acquire: BoxedAcquire) {
         let runtime = self.runtime.clone();
         self.runtime.spawn(async move {
-            let (leader, answer) = acquire.await;
-            leader.go_on(answer, &runtime);
+            acquire.await.go_on(&runtime);
         });
     }
 

@@ -37,7 +37,7 @@ async fn polled_once(joins: Joins) -> (Arc<FirstAcquire>, Poll<bool>, Arc<Notify
             return Poll::Pending;
         }
         ends.notify_one();
-        let ended = leader.take().map(|leader| (leader, None));
+        let ended = leader.take().map(|leader| leader.asked(None));
         ended.map_or(Poll::Pending, Poll::Ready)
     });
     let first = Arc::new(FirstAcquire {
