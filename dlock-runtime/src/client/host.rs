@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::lease::{Lease, LeaseTerms};
 use super::local_queue::{Attempt, Grant};
-use super::queue_state::LeaderEpoch;
 use super::retry::Spread;
 use crate::values::handoff::Handoff;
 use crate::values::kind::Kind;
@@ -28,9 +27,6 @@ pub(crate) trait ClientHost: Debug {
     type Request: Clone + Debug;
     /// Why a server did not do what it was asked for.
     type Error: Clone + Debug;
-
-    /// A number for a new leader, which none before it had.
-    fn draw_epoch(&self) -> LeaderEpoch;
 
     fn holder(&self, request: &Self::Request, attempt: Attempt, lease: &Lease) -> Self::Holder;
 

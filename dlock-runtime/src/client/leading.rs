@@ -146,7 +146,8 @@ impl<H: ClientHost> AtQueue<'_, H> {
 
     fn new_leader(&mut self) -> LeaderEpoch {
         self.state.wake_leader(self.out); // one that was taken for stuck: it ends
-        self.state.sender.epoch = self.host.draw_epoch();
+        *self.epochs += 1;
+        self.state.sender.epoch = *self.epochs;
         self.state.retries = None;
         self.seen();
         self.state.sender.epoch

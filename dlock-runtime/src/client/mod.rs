@@ -55,7 +55,7 @@ pub(crate) use self::host::{ClientActions, ClientHost, ClientRules, ClientWaker}
 pub(crate) use self::leading::{Answered, LeaderTurn};
 pub(crate) use self::past_try::{PastLook, PastStep, PastTry};
 pub(crate) use self::queue_state::LeaderEpoch;
-pub(crate) use self::waiting::{Entered, LookReply, Looked};
+pub(crate) use self::waiting::{JoinedQueue, LookReply, Looked};
 
 /// All queues and all tokens of a pool.
 #[derive(Debug)]
@@ -64,6 +64,8 @@ pub(crate) struct Client<H: ClientHost> {
     rules: ClientRules,
     pub(crate) queues: QueueTable<H>,
     pub(crate) tokens: Tokens<H::Holder>,
+    /// The last leader's number.
+    epochs: LeaderEpoch,
 }
 
 /// One queue in a step, and what the step changes besides.
@@ -72,6 +74,7 @@ pub(crate) struct AtQueue<'a, H: ClientHost> {
     tokens: &'a mut Tokens<H::Holder>,
     host: &'a H,
     rules: &'a ClientRules,
+    epochs: &'a mut LeaderEpoch,
     out: &'a mut ClientActions<H>,
     now: Moment,
 }
@@ -88,6 +91,7 @@ impl<H: ClientHost> Client<H> {
             rules,
             queues,
             tokens,
+            epochs: 0,
         }
     }
 
@@ -105,6 +109,7 @@ impl<H: ClientHost> Client<H> {
             tokens: &mut self.tokens,
             host: &self.host,
             rules: &self.rules,
+            epochs: &mut self.epochs,
             out,
             now,
         });
@@ -135,7 +140,7 @@ impl<H: ClientHost> Client<H> {
             tokens,
             ..
         } = self;
-        let hold = Hold {
+        let hold = GrantTaker {
             host,
             rules,
             tokens,
@@ -157,13 +162,13 @@ impl<H: ClientHost> Client<H> {
 }
 
 /// What turns a grant into a hold.
-struct Hold<'a, H: ClientHost> {
+struct GrantTaker<'a, H: ClientHost> {
     host: &'a H,
     rules: &'a ClientRules,
     tokens: &'a mut Tokens<H::Holder>,
 }
 
-impl<H: ClientHost> Hold<'_, H> {
+impl<H: ClientHost> GrantTaker<'_, H> {
     /// `None`: the lease would be over already; the token is being cleaned up.
     fn take(
         self,
@@ -209,7 +214,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
     /// the token is cleaned up.
     fn take(&mut self, request: &H::Request, attempt: Attempt, grant: &Grant) -> Option<H::Holder> {
         let token = attempt.token;
-        let hold = Hold {
+        let hold = GrantTaker {
             host: self.host,
             rules: self.rules,
             tokens: self.tokens,

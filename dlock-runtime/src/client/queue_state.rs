@@ -22,7 +22,7 @@ pub(crate) struct QueueState<H: ClientHost> {
     /// Made when they are first needed: most locks are free.
     pub(super) retries: Option<Box<Retries>>,
     /// When and how the last command for it failed, unless another was answered since.
-    pub(super) failed: ForLog<Option<Failed<H::Error>>>,
+    pub(super) failed: ForLog<Option<LastFailure<H::Error>>>,
     /// Who the server last said holds the lock; the host keeps it where slow calls are logged.
     pub(crate) shown: ForLog<Option<String>>,
     /// The value of the last acquire, if the queue is not shared: `QueueTable` finds the queue by
@@ -52,7 +52,7 @@ pub(crate) struct QueuedWaiter<R, W> {
     pub(super) waker: Option<W>,
 }
 
-type Failed<E> = Box<(Moment, AcquireRefusal<E>)>;
+type LastFailure<E> = Box<(Moment, AcquireRefusal<E>)>;
 
 /// A leader's number.
 pub(crate) type LeaderEpoch = u64;

@@ -36,7 +36,7 @@ impl Jitter {
 /// How the pauses of a pool's leaders differ from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Spread {
-    /// By chance; of each process, this is the seed.
+    /// By chance; each pool has a seed of its own.
     ByChance(u64),
     /// Not at all, and a second failure in a row is as the first.
     #[cfg_attr(not(test), expect(dead_code, reason = "for models"))]

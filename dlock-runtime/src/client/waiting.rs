@@ -13,7 +13,7 @@ use super::{AtQueue, Client};
 use crate::values::moment::Moment;
 
 /// A waiter that has entered its queue.
-pub(crate) struct Entered<H: ClientHost> {
+pub(crate) struct JoinedQueue<H: ClientHost> {
     pub(crate) waiter_id: WaiterId,
     /// It has to start a leader with this number, in a task of its own.
     pub(crate) lead: Option<LeaderEpoch>,
@@ -52,7 +52,7 @@ impl<H: ClientHost> Client<H> {
         waker: &WakerSource<H>,
         (now, out): (Moment, &mut ClientActions<H>),
         flight: impl FnOnce(LeaderEpoch) -> H::Flight,
-    ) -> Entered<H> {
+    ) -> JoinedQueue<H> {
         let waiter = QueuedWaiter::new(request, waker);
         let is_closed = self.queues.is_closed;
         let mut it = AtQueue {
@@ -60,6 +60,7 @@ impl<H: ClientHost> Client<H> {
             tokens: &mut self.tokens,
             host: &self.host,
             rules: &self.rules,
+            epochs: &mut self.epochs,
             out,
             now,
         };
@@ -142,7 +143,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
         waiter: QueuedWaiter<H::Request, H::Waker>,
         is_closed: bool,
         flight: impl FnOnce(LeaderEpoch) -> H::Flight,
-    ) -> Entered<H> {
+    ) -> JoinedQueue<H> {
         let (state, now) = (&mut *self.state, self.now);
         let nobody_waits = !state.queue.has_waiters();
         let nobody_responds = !nobody_waits && state.queue.first().is_none();
@@ -170,7 +171,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
             self.state.sender.flight = Some(flight(leader_epoch));
             lead = None;
         }
-        Entered {
+        JoinedQueue {
             waiter_id,
             lead,
             moved,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::time::Sleep;
 
-use super::attempt::{self, Answer, OpenAttempt};
+use super::attempt::{self, AttemptAnswer, OpenAttempt};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
 use super::lease_cell::LeaseCell;
@@ -433,7 +433,7 @@ async fn try_once(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     until: Moment,
-) -> Result<(Attempt, Answer), CommandError> {
+) -> Result<(Attempt, AttemptAnswer), CommandError> {
     let (link, when @ (_, within)) = attempt::link_until(core, spec, until).await?;
     let sent = attempt::prepare(core, spec, &link, false, when);
     let open = OpenAttempt::alone(core, sent, link);

@@ -21,7 +21,7 @@ use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 
 /// What a queue's sender or a try past the queue was answered.
-pub(super) type Answer = AcquireAnswer<CommandError>;
+pub(super) type AttemptAnswer = AcquireAnswer<CommandError>;
 
 /// Prepares an acquire that is sent at once. `queues`: it waits in the server's queue if the lock is
 /// not free.
@@ -127,12 +127,12 @@ impl OpenAttempt {
     }
 
     /// Reads its answer.
-    pub(super) fn landed(&self, answer: Result<Acquired, CommandError>) -> Answer {
+    pub(super) fn landed(&self, answer: Result<Acquired, CommandError>) -> AttemptAnswer {
         answer.map(|it| self.sent.landed(it)).map_err(fault)
     }
 
     /// What the reader of its answer knows about its connection.
-    pub(super) fn heard(&self, answer: &Answer, now: Moment) -> Heard {
+    pub(super) fn heard(&self, answer: &AttemptAnswer, now: Moment) -> Heard {
         let follows = (is_open(answer) == Some(true)).then(|| self.cancelled_by(now));
         Heard {
             is_told: self.link.address().is_some(),
@@ -150,7 +150,7 @@ impl OpenAttempt {
 
     /// Tells the answer to one outside any queue. The caller takes over the token of what was
     /// granted.
-    pub(super) fn tell(self, answer: &Answer) {
+    pub(super) fn tell(self, answer: &AttemptAnswer) {
         match is_open(answer) {
             None => self.told(false),
             Some(false) => self.created_nothing(),
@@ -198,7 +198,7 @@ impl Drop for OpenAttempt {
 }
 
 /// Whether something of it may be at the server that nobody takes over; `None`: somebody does.
-fn is_open(answer: &Answer) -> Option<bool> {
+fn is_open(answer: &AttemptAnswer) -> Option<bool> {
     match answer {
         Ok(landed) => landed.leaves_open(),
         Err(fault) => Some(fault.is_open),

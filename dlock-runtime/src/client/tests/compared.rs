@@ -33,6 +33,7 @@ where
                 is_closed: *is_closed,
             },
             tokens: self.tokens.clone(),
+            epochs: self.epochs,
         }
     }
 }
@@ -44,6 +45,7 @@ where
     fn eq(&self, other: &Self) -> bool {
         self.host == other.host
             && self.tokens == other.tokens
+            && self.epochs == other.epochs
             && self.queues.is_closed == other.queues.is_closed
             && self.queues.by_key == other.queues.by_key
     }
@@ -61,6 +63,6 @@ where
         for key in keys {
             self.queues.by_key.get(&key).hash(state);
         }
-        (&self.host, &self.tokens, self.queues.is_closed).hash(state);
+        (&self.host, &self.tokens, self.queues.is_closed, self.epochs).hash(state);
     }
 }

@@ -11,7 +11,7 @@ pub(super) mod neighbours;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use self::neighbours::Neighbour;
@@ -42,9 +42,6 @@ use crate::values::token::TokenSource;
 
 /// A leader counts as stuck when it has shown no sign of life for so long, besides one step.
 const BESIDE_A_STEP: Duration = Duration::from_secs(2);
-
-/// Leaders of different processes get different jitter.
-static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
 pub(crate) struct Core {
     /// The process that made the pool: a forked child has neither its watchdog's thread nor a right
@@ -86,7 +83,7 @@ impl Core {
             poll_untold: settings.poll_interval(false),
             handoff: settings.local_handoff,
             margin: settings.clock_margin,
-            spread: Spread::ByChance(*SEED),
+            spread: Spread::ByChance(RandomState::new().hash_one(0)),
             is_of_quorum: backend.offers() == Offers::Quorum,
         };
         let namespace = settings.namespace.len();

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::local_queue::Attempt;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{self, Action};
-use crate::client::{Client, ClientActions, ClientHost, ClientRules, ClientWaker, LeaderEpoch};
+use crate::client::{Client, ClientActions, ClientHost, ClientRules, ClientWaker};
 use crate::observe::{self, PoolCounts};
 use crate::strangers::CallersWaker;
 use crate::sync::{Mutex, MutexGuard};
@@ -46,11 +46,6 @@ impl ClientHost for EngineHost {
     type Holder = Arc<LeaseCell>;
     type Request = Arc<AcquireSpec>;
     type Error = CommandError;
-
-    fn draw_epoch(&self) -> LeaderEpoch {
-        static EPOCHS: AtomicU64 = AtomicU64::new(1);
-        EPOCHS.fetch_add(1, Ordering::Relaxed)
-    }
 
     fn holder(&self, spec: &Arc<AcquireSpec>, attempt: Attempt, lease: &Lease) -> Arc<LeaseCell> {
         Arc::new(LeaseCell::new(self.home, spec, attempt, self.clock, lease))

@@ -22,7 +22,7 @@ use crate::client::local_queue::Attempt;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::{AcquireRefusal, Answered, LeaderEpoch, LeaderTurn, ReadAnswer};
-use crate::driver::attempt::{self, Answer, OpenAttempt};
+use crate::driver::attempt::{self, AttemptAnswer, OpenAttempt};
 use crate::driver::core::Core;
 use crate::driver::shared::EngineHost;
 use crate::observe;
@@ -50,7 +50,7 @@ pub(in crate::driver) struct Leader {
 pub(super) struct Asked {
     leader: Leader,
     /// The answer, which has to be told; `None`: nothing was sent.
-    answer: Option<(OpenAttempt, Answer)>,
+    answer: Option<(OpenAttempt, AttemptAnswer)>,
 }
 
 impl Leader {
@@ -264,7 +264,7 @@ impl Leader {
         })
     }
 
-    pub(super) fn asked(self, answer: Option<(OpenAttempt, Answer)>) -> Asked {
+    pub(super) fn asked(self, answer: Option<(OpenAttempt, AttemptAnswer)>) -> Asked {
         Asked {
             leader: self,
             answer,

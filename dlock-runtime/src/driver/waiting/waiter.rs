@@ -15,7 +15,7 @@ use super::leader::{Asked, Leader};
 use crate::backend::command_error::CommandError;
 use crate::client::local_queue::WaiterId;
 use crate::client::spec::AcquireSpec;
-use crate::client::{Entered, LookReply, Looked, ReadAnswer};
+use crate::client::{JoinedQueue, LookReply, Looked, ReadAnswer};
 use crate::driver::acquire::Taken;
 use crate::driver::attempt;
 use crate::driver::core::Core;
@@ -55,7 +55,7 @@ impl<'a> Waiter<'a> {
             let acquire = FirstAcquire::new(leader(leader_epoch), now, runtime);
             own.insert(acquire).clone()
         };
-        let Entered {
+        let JoinedQueue {
             waiter_id,
             lead,
             moved,

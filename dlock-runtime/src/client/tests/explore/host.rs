@@ -12,6 +12,9 @@ use crate::values::token::Token;
 use super::run::Run;
 use super::world::KEY;
 
+/// The number of each leader.
+pub(super) const LEADER: LeaderEpoch = 1;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelHost;
 
@@ -31,11 +34,6 @@ impl ClientHost for ModelHost {
     type Holder = Token;
     type Request = ModelRequest;
     type Error = ();
-
-    /// A process of the model has one leader at a time.
-    fn draw_epoch(&self) -> LeaderEpoch {
-        1
-    }
 
     fn holder(&self, _: &ModelRequest, attempt: Attempt, _: &Lease) -> Token {
         attempt.token
@@ -69,8 +67,10 @@ impl ClientWaker for AlwaysAwake {
 }
 
 impl Client<ModelHost> {
-    /// Contenders look without being woken, so who was woken is no part of a state.
+    /// Contenders look without being woken, so who was woken is no part of a state. A process of the
+    /// model has one leader at a time, so all can have one number.
     pub(super) fn keep_awake(&mut self) {
+        self.epochs = LEADER - 1;
         for state in self.queues.by_key.values_mut() {
             state.sender.waker = None;
             for waiter in state.queue.waiters_mut() {

@@ -1,22 +1,42 @@
-//! The local queue alone: every order of what three waiters, a leader, its server and time can do
-//! to it.
+//! The waiters of one process: every order of what three waiters, their leaders, a server and time
+//! can do to the machine that ships.
 //!
-//! A step is what the driver does under the mutex (`driver/waiting`), with the wakers and the
-//! leader's notification as it uses them. Checked in every state: a waiter that could go on is
-//! awake or will be woken.
+//! A step is one that the driver takes under the mutex, and what it leaves to be done is done here.
+//! Checked in every state: a waiter that could go on is awake or will be woken, without any timer.
 
-use super::local_steps::{Answer, End, Forgets, Leader, Step, Waiter};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::client::local_queue::{
-    Attempt, Check, Grant, LeaderStep, LocalQueue, MessageOutcome, Remote,
+use super::host::queue_key;
+use super::local_steps::{
+    Answer, Forgets, LeaderTask, LocalHost, LocalRequest, LocalWaker, OwnAcquire, Step, TokenEnd,
+    Waiter,
 };
-use crate::policy::commands::Claim;
+use crate::client::answers::Landed;
+use crate::client::lease::LeaseTerms;
+use crate::client::local_queue::{Grant, LocalQueue, Remote, WaiterId};
+use crate::client::queue_state::QueuedWaiter;
+use crate::client::tokens::ReleaseBy;
+use crate::client::{
+    AcquireAnswer, AttemptFault, Client, ClientActions, ClientRules, Heard, LeaderEpoch,
+    LeaderTurn, LookReply, Looked, ReadAnswer, ReturnedTo, SentAcquire,
+};
+use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
+use crate::values::bounds::Bounds as LeaseBounds;
+use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
+use crate::values::ttl::{Margin, Ttl};
 
 pub(super) const WAITERS: usize = 3;
+
+/// Longer than a turn, shorter than three ticks.
+const LEASE: Duration = Duration::from_millis(2500);
+
+const HEARD: Heard = Heard {
+    is_told: true,
+    follows: None,
+};
 
 /// The bounds of an exploration.
 #[derive(Clone, Copy, Debug)]
@@ -24,30 +44,54 @@ pub(super) struct Bounds {
     pub(super) waiters: usize,
     pub(super) tokens: u64,
     pub(super) ticks: u64,
-    /// How often the leader's runtime may end.
+    /// How often a leader's runtime may end.
     pub(super) ends: u8,
+    /// How many hints, and ends of the connection, there may be.
+    pub(super) messages: u8,
+    /// How often a lock may be handed on.
+    pub(super) handoffs: u16,
+    /// A leader without a sign of life counts as stuck after two ticks, and the pool may be closed.
+    pub(super) stuck: bool,
 }
+
+pub(super) type Queue = LocalQueue<QueuedWaiter<LocalRequest, LocalWaker>>;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Local {
-    pub(super) queue: LocalQueue<usize>,
+    pub(super) client: Client<LocalHost>,
     pub(super) waiters: [Waiter; WAITERS],
-    pub(super) leader: Leader,
-    pub(super) notify: bool,
+    pub(super) leaders: BTreeMap<LeaderEpoch, LeaderTask>,
     /// Waiters that once missed their turn: others may go first since then.
     passed: [bool; WAITERS],
     now: u64,
     pub(super) asked: u64,
     /// What became of each token.
-    pub(super) ends: BTreeMap<u64, End>,
-    /// How much may still happen: tokens, ticks, ends of the leader's runtime.
+    pub(super) ends: BTreeMap<u64, TokenEnd>,
+    /// How much may still happen: tokens, ticks, ends of a leader's runtime.
     rest: (u64, u64, u8),
+    /// How many hints and ends of the connection may still come.
+    messages: u8,
+    closes: bool,
+    wrong: Option<&'static str>,
 }
 
 impl Local {
     pub(super) fn new(bounds: Bounds) -> Self {
+        let rules = ClientRules {
+            handoff: Handoff {
+                most: bounds.handoffs,
+                within: LEASE,
+                part: 1,
+            },
+            stuck_after: if bounds.stuck {
+                Duration::from_secs(2)
+            } else {
+                Duration::MAX
+            },
+            ..ClientRules::of_test(Duration::from_secs(1), Duration::from_millis(900))
+        };
         Self {
-            queue: LocalQueue::default(),
+            client: Client::new(LocalHost, rules),
             waiters: std::array::from_fn(|who| {
                 if who < bounds.waiters {
                     Waiter::Out
@@ -55,13 +99,15 @@ impl Local {
                     Waiter::Gone
                 }
             }),
-            leader: Leader::None,
-            notify: false,
+            leaders: BTreeMap::new(),
             passed: [false; WAITERS],
             now: 0,
             asked: 0,
             ends: BTreeMap::new(),
             rest: (bounds.tokens, bounds.ticks, bounds.ends),
+            messages: bounds.messages,
+            closes: bounds.stuck,
+            wrong: None,
         }
     }
 
@@ -73,267 +119,532 @@ impl Local {
         Moment::from_nanos((100 + self.now) * 1_000_000_000)
     }
 
-    fn in_a_tick(&self) -> Moment {
-        self.at().plus(Duration::from_secs(1))
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        Some(&self.client.queues.by_key.get(&queue_key())?.queue)
+    }
+
+    pub(super) fn called(&self) -> Option<usize> {
+        Some(self.queue()?.called()?.request.who)
     }
 
     pub(super) fn steps(&self) -> Vec<Step> {
         use Answer::{Granted, Nothing, Queued, Refused, Unclear};
+        let answers = [Queued, Granted, Nothing, Unclear, Refused];
         let mut steps = Vec::new();
         for (who, waiter) in self.waiters.iter().enumerate() {
             match waiter {
                 Waiter::Out => steps.push(Step::Enter(who)),
-                Waiter::In { woken, .. } => {
-                    steps.extend(woken.then_some(Step::Check(who)));
+                Waiter::In { woken, own, .. } => {
+                    // Without a wake-up, too: every waiter looks once a second.
+                    if *woken || self.closes {
+                        steps.push(Step::Look(who));
+                    }
                     steps.push(Step::Leave(who));
+                    if own.is_some() {
+                        steps.extend(answers.map(|it| Step::OwnAnswer(who, it)));
+                    }
                 }
+                Waiter::Holds(_) => steps.push(Step::Release(who)),
+                Waiter::Leaving { .. } => steps.push(Step::Dropped(who)),
                 Waiter::Gone => {}
             }
         }
-        match self.leader {
-            Leader::Running => steps.push(Step::Lead),
-            Leader::Sleeping(until) if self.notify || until <= self.at() => steps.push(Step::Lead),
-            Leader::Acquiring(_) | Leader::Polling(_) => {
-                steps.extend([Queued, Granted, Nothing, Unclear, Refused].map(Step::Answer));
+        for (epoch, task) in &self.leaders {
+            match task {
+                LeaderTask::Ready => steps.push(Step::Lead(*epoch)),
+                LeaderTask::Sleeping { until, woken } if *woken || *until <= self.at() => {
+                    steps.push(Step::Lead(*epoch));
+                }
+                LeaderTask::Sleeping { .. } => {}
+                LeaderTask::Acquiring(_) | LeaderTask::Polling(_) => {
+                    steps.extend(answers.map(|it| Step::Answer(*epoch, it)));
+                }
             }
-            _ => {}
+            if self.rest.2 > 0 {
+                steps.push(Step::RuntimeEnds(*epoch));
+            }
         }
         if self.awaited().is_some() {
-            steps.extend([Step::Push, Step::FlushEarly]);
+            steps.push(Step::Push);
+            steps.extend((self.messages > 0).then_some(Step::Hint));
+        }
+        if self.queue().is_some() && self.messages > 0 {
+            steps.push(Step::Disconnected);
         }
         if self.rest.1 > 0 {
             steps.push(Step::Tick);
         }
-        if self.leader != Leader::None && self.rest.2 > 0 {
-            steps.push(Step::RuntimeEnds);
-        }
-        if let Remote::Held(attempt, _) = self.queue.remote() {
-            steps.push(Step::Left(number(attempt.token)));
+        if self.closes && !self.client.queues.is_closed {
+            steps.push(Step::Close);
         }
         steps
     }
 
     fn awaited(&self) -> Option<Token> {
-        match self.queue.remote() {
+        match self.queue()?.remote() {
             Remote::Acquiring(attempt) | Remote::Queued { attempt, .. } => Some(attempt.token),
             _ => None,
         }
     }
 
-    /// Takes a step; returns what is wrong with the result.
+    /// Takes a step; returns what is wrong with it.
     pub(super) fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
         match step {
-            Step::Enter(who) => {
-                self.notify |= self.queue.has_waiters() && self.queue.first().is_none();
-                let waiter_id = self.queue.enter(who);
-                self.waiters[who] = Waiter::In {
-                    waiter_id,
-                    woken: true,
-                };
-                if self.queue.become_leader() {
-                    self.leader = Leader::Running;
+            Step::Enter(who) => self.enter(who, forgets),
+            Step::Look(who) => self.look(who, None, forgets),
+            Step::Leave(who) => self.leave(who, forgets),
+            Step::Dropped(who) => {
+                let left = std::mem::replace(&mut self.waiters[who], Waiter::Gone);
+                if let Waiter::Leaving { own, inherited } = left {
+                    if inherited {
+                        let task = LeaderTask::Acquiring(own.sent);
+                        self.leaders.insert(own.by, task);
+                    } else {
+                        self.give_up(&own, forgets);
+                    }
                 }
             }
-            Step::Check(who) => return self.check(who, forgets),
-            Step::Leave(who) => {
-                let Waiter::In { waiter_id, .. } = self.waiters[who] else {
+            Step::Release(who) => self.release(who, forgets),
+            Step::OwnAnswer(who, answer) => {
+                let Waiter::In { own, .. } = &mut self.waiters[who] else {
                     return None;
                 };
-                let unwanted = self.queue.leave(waiter_id);
-                self.waiters[who] = Waiter::Gone;
-                self.notify = true;
-                if forgets != Forgets::ToWakeTheNextWhenOneLeaves {
-                    self.wake_called();
-                }
-                return self.clean_up(unwanted);
+                let own = own.take()?;
+                self.look(who, Some((own, answer)), forgets);
             }
-            Step::Lead => return self.lead(),
-            Step::Answer(answer) => return self.answer(answer, forgets),
-            Step::Push => {
-                let token = self.awaited()?;
-                return self.granted(token, forgets);
+            Step::Lead(epoch) => self.lead(epoch, forgets),
+            Step::Answer(epoch, answer) => self.answer(epoch, answer, forgets),
+            Step::Push | Step::Hint => {
+                let (key, value) = (queue_key(), number(self.awaited()?).to_string());
+                let grant = Grant::in_turn(self.at(), LEASE, 1, 1);
+                let grant = (step == Step::Push).then_some(grant);
+                self.messages -= u8::from(grant.is_none());
+                self.tell(forgets, |client, at| {
+                    client.pushed(key.key(), &value, grant, at)
+                });
             }
-            Step::FlushEarly => {
-                self.queue.poll_now(self.at());
-                self.notify = true;
+            Step::Disconnected => {
+                self.messages -= 1;
+                self.tell(forgets, |client, at| {
+                    client.disconnected(&queue_key(), at);
+                });
             }
             Step::Tick => {
                 self.now += 1;
                 self.rest.1 -= 1;
             }
-            Step::RuntimeEnds => {
+            Step::RuntimeEnds(epoch) => {
                 self.rest.2 -= 1;
-                return self.runtime_ends(forgets);
-            }
-            Step::Left(token) => self.queue.left(Token::of_test(token), self.at()),
-        }
-        None
-    }
-
-    fn check(&mut self, who: usize, forgets: Forgets) -> Option<&'static str> {
-        let Waiter::In { waiter_id, .. } = self.waiters[who] else {
-            return None;
-        };
-        self.notify |= self.queue.mark_responsive(waiter_id);
-        let mut others = self.waiters.iter().zip(self.passed);
-        let before_me = others.any(|(it, passed)| {
-            !passed && matches!(it, Waiter::In { waiter_id: theirs, .. } if *theirs < waiter_id)
-        });
-        let stale = match self.queue.check(waiter_id, self.at()) {
-            Check::Yours(attempt, _) => {
-                self.waiters[who] = Waiter::Gone;
-                self.notify |= forgets != Forgets::ToNotifyWhenTaken;
-                let twice = self.end(attempt.token, End::Taken);
-                return before_me.then_some("not first in line").or(twice);
-            }
-            Check::Stale(attempt) => {
-                self.notify = true;
-                self.end(attempt.token, End::CleanedUp)
-            }
-            Check::Wait => None,
-        };
-        self.waiters[who] = Waiter::In {
-            waiter_id,
-            woken: false,
-        };
-        if self.queue.become_leader() {
-            self.leader = Leader::Running;
-        }
-        stale
-    }
-
-    fn lead(&mut self) -> Option<&'static str> {
-        if matches!(self.leader, Leader::Sleeping(_)) {
-            self.notify = false;
-        }
-        self.leader = Leader::Running;
-        let called = self.queue.called().copied();
-        match self.queue.next(self.at()) {
-            LeaderStep::PassOn => {
-                called.inspect(|who| self.passed[*who] = true);
-                self.wake_called();
-            }
-            LeaderStep::Acquire if self.asked == self.rest.0 => return self.reject(),
-            LeaderStep::Acquire => {
-                self.asked += 1;
-                self.queue.acquiring(attempt(self.asked));
-                self.leader = Leader::Acquiring(self.asked);
-            }
-            LeaderStep::Poll(attempt) => self.leader = Leader::Polling(number(attempt.token)),
-            LeaderStep::GiveUp(attempt) => {
-                called.inspect(|who| self.passed[*who] = true);
-                return self.end(attempt.token, End::CleanedUp);
-            }
-            LeaderStep::Sleep(until) => self.leader = Leader::Sleeping(until),
-            LeaderStep::Rest => self.leader = Leader::None,
-        }
-        None
-    }
-
-    fn answer(&mut self, answer: Answer, forgets: Forgets) -> Option<&'static str> {
-        let (Leader::Acquiring(number) | Leader::Polling(number)) = self.leader else {
-            return None;
-        };
-        let polled = matches!(self.leader, Leader::Polling(_));
-        self.leader = Leader::Running;
-        let token = Token::of_test(number);
-        match answer {
-            Answer::Granted => self.granted(token, forgets),
-            Answer::Refused if polled => self.reject(),
-            Answer::Unclear if !polled => {
-                let ours = self.queue.ended(token, self.in_a_tick());
-                ours.then(|| self.end(token, End::CleanedUp)).flatten()
-            }
-            Answer::Queued | Answer::Unclear => {
-                let outcome = self.queue.queued(token, self.in_a_tick());
-                self.outcome(outcome)
-            }
-            Answer::Nothing | Answer::Refused => {
-                let ours = self.queue.ended(token, self.at());
-                let wrong = ours.then(|| self.end(token, End::Nothing)).flatten();
-                if answer == Answer::Refused {
-                    return wrong.or(self.reject());
+                let task = self.leaders.remove(&epoch);
+                if let Some(LeaderTask::Acquiring(sent)) = task {
+                    self.unread(&sent, forgets);
                 }
-                wrong
+                self.gone(epoch, forgets);
+            }
+            Step::Close => {
+                self.tell(forgets, |client, _| client.close());
+                self.tell(forgets, |client, at| client.reject_all(&queue_key(), at));
             }
         }
+        self.wrong.take()
     }
 
-    fn granted(&mut self, token: Token, forgets: Forgets) -> Option<&'static str> {
-        let lease = Duration::from_millis(2500); // longer than a turn, shorter than three ticks
-        let grant = Grant::in_turn(self.at(), lease, 1, 1);
-        let outcome = self.queue.granted(token, grant);
-        if outcome == MessageOutcome::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
-            self.wake_called();
+    /// A step of the machine, and what it leaves to be done.
+    fn tell<T>(
+        &mut self,
+        forgets: Forgets,
+        step: impl FnOnce(&mut Client<LocalHost>, (Moment, &mut ClientActions<LocalHost>)) -> T,
+    ) -> T {
+        let now = self.at();
+        let before = self.client.tokens.all();
+        let mut out = ClientActions::default();
+        let told = step(&mut self.client, (now, &mut out));
+        for token in out.unowned.into_iter().flatten() {
+            self.cleaned_up(token);
         }
-        self.outcome(outcome)
-    }
-
-    fn outcome(&mut self, outcome: MessageOutcome) -> Option<&'static str> {
-        match outcome {
-            MessageOutcome::Unwanted(attempt) => self.end(attempt.token, End::CleanedUp),
-            MessageOutcome::Taken | MessageOutcome::NotOurs => None,
-        }
-    }
-
-    /// `Drop for Leader`, and for the acquire that it waits for.
-    fn runtime_ends(&mut self, forgets: Forgets) -> Option<&'static str> {
-        let mut wrong = None;
-        if let Leader::Acquiring(number) = self.leader {
-            let token = Token::of_test(number);
-            if self.queue.ended(token, self.at()) {
-                wrong = self.end(token, End::CleanedUp);
+        for token in before {
+            let number = number(token);
+            if !self.client.tokens.all().contains(&token) && !self.ends.contains_key(&number) {
+                self.ends.insert(number, TokenEnd::Nothing);
             }
         }
-        self.leader = Leader::None;
-        if forgets != Forgets::ToSayThatTheLeaderIsGone {
-            self.queue.leader_gone();
+        for waker in out.wake.into_iter().chain(out.wake_too) {
+            self.wake(waker, forgets);
         }
-        if forgets != Forgets::ToWakeAllWhenTheRuntimeEnds {
-            for waiter in &mut self.waiters {
-                if let Waiter::In { woken, .. } = waiter {
+        told
+    }
+
+    /// The watchdog does that, sooner or later.
+    fn cleaned_up(&mut self, token: Token) {
+        self.client.tokens.not_granted(token);
+        self.end(token, TokenEnd::CleanedUp);
+    }
+
+    fn wake(&mut self, waker: LocalWaker, forgets: Forgets) {
+        match waker {
+            LocalWaker::Waiter(who) => {
+                if let Waiter::In { woken, .. } = &mut self.waiters[who]
+                    && forgets != Forgets::ToWakeWaiters
+                {
+                    *woken = true;
+                }
+            }
+            LocalWaker::Leader(epoch) => {
+                if let Some(LeaderTask::Sleeping { woken, .. }) = self.leaders.get_mut(&epoch)
+                    && forgets != Forgets::ToWakeTheLeader
+                {
                     *woken = true;
                 }
             }
         }
-        wrong
     }
 
-    fn reject(&mut self) -> Option<&'static str> {
-        let (line, unwanted) = self.queue.clear();
-        for (_, who) in line {
-            self.waiters[who] = Waiter::Gone;
+    fn end(&mut self, token: Token, end: TokenEnd) {
+        if self.ends.insert(number(token), end).is_some() {
+            self.wrong = Some("a token left twice");
         }
-        self.notify = true;
-        self.clean_up(unwanted)
     }
 
-    fn wake_called(&mut self) {
-        if let Some(who) = self.queue.called()
-            && let Waiter::In { woken, .. } = &mut self.waiters[*who]
+    fn start(&mut self, epoch: Option<LeaderEpoch>, forgets: Forgets) {
+        if let Some(epoch) = epoch
+            && forgets != Forgets::ToStartTheLeader
         {
-            *woken = true;
+            self.leaders.insert(epoch, LeaderTask::Ready);
         }
-    }
-
-    fn clean_up(&mut self, unwanted: Option<Attempt>) -> Option<&'static str> {
-        unwanted.and_then(|attempt| self.end(attempt.token, End::CleanedUp))
-    }
-
-    fn end(&mut self, token: Token, end: End) -> Option<&'static str> {
-        let before = self.ends.insert(number(token), end);
-        before.map(|_| "a token left twice")
     }
 }
 
-fn attempt(number: u64) -> Attempt {
-    Attempt {
+/// Waiters.
+impl Local {
+    fn enter(&mut self, who: usize, forgets: Forgets) {
+        let waker = LocalWaker::Waiter(who);
+        let mut first = None;
+        let entered = self.tell(forgets, |client, at| {
+            client.enter(&queue_key(), request(who), &waker, at, |epoch| {
+                first = Some(epoch);
+            })
+        });
+        self.waiters[who] = Waiter::In {
+            waiter_id: entered.waiter_id,
+            woken: false,
+            own: None,
+        };
+        self.start(entered.lead, forgets);
+        if let Some(((), sender)) = entered.moved
+            && forgets != Forgets::ToMoveTheFirstAcquire
+        {
+            self.moves();
+            if let Some(sender) = sender {
+                self.wake(sender, forgets);
+            }
+        }
+        if let Some(by) = first {
+            let sent = self.sends(by, forgets);
+            if let (Waiter::In { own, .. }, Some(sent)) = (&mut self.waiters[who], sent) {
+                *own = Some(OwnAcquire { by, sent });
+            }
+        }
+        if self.client.queues.is_closed {
+            self.look(who, None, forgets);
+        }
+    }
+
+    /// The acquire that its waiter sends moves to a task.
+    fn moves(&mut self) {
+        for waiter in &mut self.waiters {
+            let own = match waiter {
+                Waiter::In { own, .. } => own.take(),
+                Waiter::Leaving { own, .. } => {
+                    let own = own.clone();
+                    *waiter = Waiter::Gone;
+                    Some(own)
+                }
+                _ => None,
+            };
+            if let Some(own) = own {
+                let task = LeaderTask::Acquiring(own.sent);
+                self.leaders.insert(own.by, task);
+            }
+        }
+    }
+
+    /// Sends an acquire. Without a token that is left, everybody is refused.
+    fn sends(&mut self, epoch: LeaderEpoch, forgets: Forgets) -> Option<SentAcquire> {
+        let key = queue_key();
+        if self.asked == self.rest.0 {
+            let refusal = AttemptFault {
+                may_pass: false,
+                ..unclear(false)
+            };
+            self.tell(forgets, |client, at| {
+                client.unsent((&key, epoch), refusal, at)
+            });
+            let goes_on = self.tell(forgets, |client, at| client.goes_on((&key, epoch), at));
+            self.start(goes_on.then_some(epoch), forgets);
+            return None;
+        }
+        self.asked += 1;
+        let sent = sent(self.asked, self.at());
+        let sends = self.tell(forgets, |client, at| {
+            client.sending((&key, epoch), &sent, at)
+        });
+        if !sends {
+            self.end(sent.token, TokenEnd::Nothing);
+        }
+        sends.then_some(sent)
+    }
+
+    fn look(&mut self, who: usize, read: Option<(OwnAcquire, Answer)>, forgets: Forgets) {
+        let Waiter::In { waiter_id, .. } = self.waiters[who] else {
+            return;
+        };
+        let refused = self
+            .client
+            .queues
+            .by_key
+            .values()
+            .flat_map(|it| &it.refused);
+        let refused: Vec<_> = refused.map(|(waiter_id, _)| *waiter_id).collect();
+        let mut before_me = self.waiters.iter().zip(self.passed);
+        let before_me = before_me.any(|(it, passed)| {
+            let earlier = |theirs: &WaiterId| *theirs < waiter_id && !refused.contains(theirs);
+            !passed && matches!(it, Waiter::In { waiter_id, .. } if earlier(waiter_id))
+        });
+        let (own, answer) = read.unzip();
+        let read = own.as_ref().zip(answer).map(|(own, answer)| ReadAnswer {
+            leader_epoch: own.by,
+            answer: Some((&own.sent, landed(&own.sent, answer), HEARD)),
+        });
+        let (request, waker) = (request(who), LocalWaker::Waiter(who));
+        let LookReply {
+            looked,
+            lead,
+            answered,
+        } = self.tell(forgets, |client, at| {
+            client.look(&queue_key(), &request, (waiter_id, &waker), read, at)
+        });
+        if let Some(own) = own
+            && answered.cancels_behind
+        {
+            self.cleaned_up(own.sent.token);
+        }
+        self.start(lead, forgets);
+        let left = match looked {
+            Looked::Wait => {
+                if let Waiter::In { woken, .. } = &mut self.waiters[who] {
+                    *woken = false;
+                }
+                return;
+            }
+            Looked::Yours(_, token) => {
+                if before_me {
+                    self.wrong = Some("not first in line");
+                }
+                Waiter::Holds(token)
+            }
+            Looked::TooLate => Waiter::Out,
+            Looked::Refused(_) => Waiter::Gone,
+        };
+        // Its own acquire may still be on its way, if a push was faster.
+        if let Waiter::In { own: Some(own), .. } = std::mem::replace(&mut self.waiters[who], left) {
+            if self.queue().is_some_and(Queue::has_waiters) {
+                let task = LeaderTask::Acquiring(own.sent);
+                self.leaders.insert(own.by, task);
+            } else {
+                self.give_up(&own, forgets);
+            }
+        }
+    }
+
+    fn leave(&mut self, who: usize, forgets: Forgets) {
+        let left = std::mem::replace(&mut self.waiters[who], Waiter::Gone);
+        let Waiter::In { waiter_id, own, .. } = left else {
+            return;
+        };
+        let inherited = self.tell(forgets, |client, at| {
+            client.leave(&queue_key(), waiter_id, at)
+        });
+        if let Some(own) = own {
+            self.waiters[who] = Waiter::Leaving { own, inherited };
+        }
+    }
+
+    /// An acquire is dropped, and with it its leader.
+    fn give_up(&mut self, own: &OwnAcquire, forgets: Forgets) {
+        self.unread(&own.sent, forgets);
+        self.gone(own.by, forgets);
+    }
+
+    fn unread(&mut self, sent: &SentAcquire, forgets: Forgets) {
+        if forgets == Forgets::ToSayThatNobodyReadsTheAnswer {
+            return;
+        }
+        let key = queue_key();
+        if self.tell(forgets, |client, at| {
+            client.ended(Some(&key), sent, (true, None), at)
+        }) {
+            self.cleaned_up(sent.token);
+        }
+    }
+
+    fn gone(&mut self, epoch: LeaderEpoch, forgets: Forgets) {
+        if forgets != Forgets::ToSayThatTheLeaderIsGone {
+            let key = queue_key();
+            self.tell(forgets, |client, at| {
+                client.leader_gone((&key, epoch), at);
+            });
+        }
+    }
+
+    fn release(&mut self, who: usize, forgets: Forgets) {
+        let Waiter::Holds(token) = self.waiters[who] else {
+            return;
+        };
+        self.waiters[who] = Waiter::Gone;
+        let key = queue_key();
+        let returned = self.tell(forgets, |client, at| {
+            client.give_back((&key, token), true, at, || {})
+        });
+        match returned {
+            ReturnedTo::HandedOn => {}
+            ReturnedTo::ToServer(ReleaseBy::Caller { .. }) => {
+                self.end(token, TokenEnd::Taken);
+                self.client.tokens.released(token);
+            }
+            ReturnedTo::ToServer(_) => self.wrong = Some("it was held until then"),
+        }
+    }
+}
+
+/// Leaders.
+impl Local {
+    fn lead(&mut self, epoch: LeaderEpoch, forgets: Forgets) {
+        let (key, waker) = (queue_key(), LocalWaker::Leader(epoch));
+        let called = self.called();
+        let turn = self.tell(forgets, |client, at| client.lead((&key, epoch), &waker, at));
+        if let Some(who) = called.filter(|_| self.called() != called) {
+            self.passed[who] = true; // it has not claimed its grant in time
+        }
+        let task = match turn {
+            LeaderTurn::Acquire(_) => match self.sends(epoch, forgets) {
+                Some(sent) => LeaderTask::Acquiring(sent),
+                None => return,
+            },
+            LeaderTurn::Poll { attempt, .. } => LeaderTask::Polling(attempt),
+            LeaderTurn::Sleep(until) => LeaderTask::Sleeping {
+                until,
+                woken: false,
+            },
+            LeaderTurn::Rest => {
+                self.leaders.remove(&epoch);
+                return;
+            }
+        };
+        self.leaders.insert(epoch, task);
+    }
+
+    fn answer(&mut self, epoch: LeaderEpoch, answer: Answer, forgets: Forgets) {
+        let Some(task) = self.leaders.insert(epoch, LeaderTask::Ready) else {
+            return;
+        };
+        let key = queue_key();
+        match task {
+            LeaderTask::Acquiring(sent) => {
+                let answer = (&sent, landed(&sent, answer));
+                let answered = self.tell(forgets, |client, at| {
+                    client.answered((&key, epoch), answer, HEARD, at)
+                });
+                if answered.cancels_behind {
+                    self.cleaned_up(sent.token);
+                }
+            }
+            LeaderTask::Polling(attempt) => {
+                let (of, answer) = ((&attempt, self.at()), polled(answer));
+                self.tell(forgets, |client, at| {
+                    client.polled((&key, epoch), of, answer, (true, true), at)
+                });
+            }
+            LeaderTask::Ready | LeaderTask::Sleeping { .. } => {}
+        }
+    }
+}
+
+fn request(who: usize) -> LocalRequest {
+    let terms = LeaseTerms {
+        ttl: Ttl::new(LEASE).expect("in range"),
+        renew: None,
+        bounds: LeaseBounds::default(),
+        margin: Margin::DEFAULT,
+    };
+    LocalRequest { who, terms }
+}
+
+fn sent(number: u64, at: Moment) -> SentAcquire {
+    SentAcquire {
         token: Token::of_test(number),
-        claim: Claim {
-            key: "k".into(),
-            value: number.to_string().into(),
-            queues: false,
+        command: Acquire {
+            claim: Claim {
+                key: queue_key().key().clone(),
+                value: number.to_string().into(),
+                queues: true,
+            },
+            lease: Ttl::new(LEASE).expect("in range"),
+            not_after: 0,
+            repair_missing_ttl: None,
         },
+        at,
+        give_up: Moment::NEVER,
+    }
+}
+
+fn landed(sent: &SentAcquire, answer: Answer) -> AcquireAnswer<()> {
+    let (time, epoch) = (1, 1);
+    match answer {
+        Answer::Granted => Ok(Landed::Granted(Grant::in_turn(sent.at, LEASE, epoch, time))),
+        Answer::Queued => Ok(sent.landed(Acquired::Queued(others()))),
+        Answer::Nothing => Ok(sent.landed(Acquired::Late { time })),
+        Answer::Unclear => Err(unclear(true)),
+        Answer::Refused => Err(AttemptFault {
+            may_pass: false,
+            ..unclear(false)
+        }),
+    }
+}
+
+fn polled(answer: Answer) -> Result<Polled, AttemptFault<()>> {
+    let (time, epoch) = (1, 1);
+    match answer {
+        Answer::Granted => Ok(Polled::Yours {
+            time,
+            epoch,
+            left: LEASE,
+        }),
+        Answer::Queued => Ok(Polled::Queued(others())),
+        Answer::Nothing => Ok(Polled::Gone { time }),
+        Answer::Unclear => Err(unclear(true)),
+        Answer::Refused => Err(AttemptFault {
+            may_pass: false,
+            ..unclear(false)
+        }),
+    }
+}
+
+fn unclear(is_open: bool) -> AttemptFault<()> {
+    AttemptFault {
+        error: (),
+        is_open,
+        may_pass: true,
+        is_elsewhere: false,
+        is_answered: false,
+    }
+}
+
+/// Another process has it.
+fn others() -> Busy {
+    Busy {
+        time: 1,
+        left: Left::For(LEASE),
+        value: "another".to_owned(),
     }
 }
 

@@ -5,16 +5,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::host::{AlwaysAwake, ModelHost, ModelRequest, queue_key};
+use super::host::{AlwaysAwake, LEADER, ModelHost, ModelRequest, queue_key};
 use super::run::{Order, Run, Wants};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Clock, Command, Push, Reply, TOKENS_EACH, What, Wire, address_of};
 use crate::client::local_queue::{Attempt, GrantKind, LeaderStep, LocalQueue, Remote, WaiterId};
 use crate::client::queue_key::QueueKey;
 use crate::client::queue_state::QueuedWaiter;
-use crate::client::{
-    Client, ClientActions, ClientHost as _, ClientRules, LeaderEpoch, PastTry, SentAcquire,
-};
+use crate::client::{Client, ClientActions, ClientRules, LeaderEpoch, PastTry, SentAcquire};
 use crate::policy::commands::{Acquire, Claim, Keep};
 use crate::policy::queue;
 use crate::values::moment::Moment;
@@ -425,5 +423,5 @@ impl Process {
 
 /// The one leader of a process.
 pub(super) fn leader(queue_key: &QueueKey) -> (&QueueKey, LeaderEpoch) {
-    (queue_key, ModelHost.draw_epoch())
+    (queue_key, LEADER)
 }

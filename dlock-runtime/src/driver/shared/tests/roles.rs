@@ -16,9 +16,10 @@ use super::site::{End, LEASE, SOON, Site, number, queue_key, sent};
 use crate::client::local_queue::{Attempt, Grant, WaiterId};
 use crate::client::tokens::ReleaseBy;
 use crate::client::{
-    Entered, Heard, LeaderEpoch, LeaderTurn, LookReply, Looked, ReadAnswer, ReturnedTo, SentAcquire,
+    Heard, JoinedQueue, LeaderEpoch, LeaderTurn, LookReply, Looked, ReadAnswer, ReturnedTo,
+    SentAcquire,
 };
-use crate::driver::attempt::Answer;
+use crate::driver::attempt::AttemptAnswer;
 use crate::driver::lease_cell::LeaseCell;
 use crate::driver::waiting::FirstAcquire;
 use crate::policy::commands::{Acquired, Busy, Keep, Left, Polled};
@@ -68,7 +69,7 @@ impl Site {
             let entered = client.enter(&queue_key, spec.clone(), &waker, at, first);
             (self.arrivals.fetch_add(1, Ordering::Relaxed), entered)
         });
-        let Entered {
+        let JoinedQueue {
             waiter_id,
             lead,
             moved,
@@ -168,7 +169,7 @@ impl Site {
 /// What became of an acquire.
 enum Asked {
     Unsent,
-    Answered(SentAcquire, Answer),
+    Answered(SentAcquire, AttemptAnswer),
     /// The leader ended with the answer unread.
     Lost,
 }
@@ -236,7 +237,12 @@ impl Site {
         Asked::Answered(sent, Ok(landed))
     }
 
-    fn answered(self: &Arc<Self>, leader_epoch: LeaderEpoch, sent: &SentAcquire, answer: Answer) {
+    fn answered(
+        self: &Arc<Self>,
+        leader_epoch: LeaderEpoch,
+        sent: &SentAcquire,
+        answer: AttemptAnswer,
+    ) {
         let key = queue_key();
         self.tell(|client, at| client.answered((&key, leader_epoch), (sent, answer), HEARD, at));
     }

@@ -11,6 +11,9 @@ const LONG: Bounds = Bounds {
     tokens: 6,
     ticks: 8,
     ends: 3,
+    messages: 6,
+    handoffs: 1,
+    stuck: true,
 };
 
 /// Random steps until nothing more can happen; returns what was wrong and after which steps, or the
@@ -45,11 +48,12 @@ fn a_waiter_is_woken_in_long_sequences_too() {
 #[test]
 fn each_engine_that_forgets_somebody_has_a_seed() {
     for forgets in [
-        Forgets::ToNotifyWhenTaken,
-        Forgets::ToWakeTheNextWhenOneLeaves,
-        Forgets::ToWakeAllWhenTheRuntimeEnds,
-        Forgets::ToWakeTheFirstWhenGranted,
+        Forgets::ToWakeWaiters,
+        Forgets::ToWakeTheLeader,
+        Forgets::ToMoveTheFirstAcquire,
+        Forgets::ToStartTheLeader,
         Forgets::ToSayThatTheLeaderIsGone,
+        Forgets::ToSayThatNobodyReadsTheAnswer,
     ] {
         let found = (0..1_000).find_map(|seed| Some((seed, walk(seed, forgets).err()?)));
         let (seed, (wrong, way)) = found.expect("some seed shows it");
