@@ -249,12 +249,17 @@ impl<H: ClientHost> Client<H> {
         (is_here, is_told): (bool, bool),
         at: (Moment, &mut ClientActions<H>),
     ) -> Answered {
-        let mention = self.at(queue_key, at, |it| match answer {
-            Ok(answer) => {
-                it.polled(leader_epoch, (attempt, sent), answer, (is_here, is_told));
-                None
+        let mention = self.at(queue_key, at, |it| {
+            if !it.is_current(leader_epoch) {
+                it.state.wake_leader(it.out); // what was polled for may be gone
             }
-            Err(fault) => it.poll_failed(leader_epoch, attempt.token, fault),
+            match answer {
+                Ok(answer) => {
+                    it.polled(leader_epoch, (attempt, sent), answer, (is_here, is_told));
+                    None
+                }
+                Err(fault) => it.poll_failed(leader_epoch, attempt.token, fault),
+            }
         });
         Answered {
             mention: mention.flatten(),
