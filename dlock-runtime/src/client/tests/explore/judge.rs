@@ -64,15 +64,15 @@ impl World {
             }
         }
         let longer = |(entry, end): &(String, u64)| {
-            let changed = !before
+            let is_new = !before
                 .holders
                 .iter()
-                .any(|(it, was)| it == entry && was == end);
+                .any(|(it, was)| it == entry && was >= end); // judged when it was set
             // An owner has one kept entry for all its entries, without a lease: the command kept
             // it.
             let kept = entry::is_retired(entry).then(|| &*command.claim().value);
             let lease = lease_of(kept.unwrap_or(entry));
-            changed && *end > time + micros(lease) + 1000
+            is_new && *end > time + micros(lease) + 1000
         };
         let outlives = after.holders.iter().any(longer);
         outlives.then_some("S9 outlives its last command")
