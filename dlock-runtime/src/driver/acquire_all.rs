@@ -115,7 +115,7 @@ async fn at_once(
     match answer {
         Ok(AcquiredAll::All { time, epochs, left }) => {
             let taken = specs.iter().zip(open).zip(epochs);
-            let taken = taken.map(|((spec, open), epoch)| {
+            let taken = taken.map(|((spec, mut open), epoch)| {
                 let sent = &open.sent;
                 let attempt = sent.attempt();
                 let grant = match left {

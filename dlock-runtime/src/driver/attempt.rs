@@ -141,7 +141,7 @@ impl OpenAttempt {
     }
 
     /// The answer has been told; a `cancel` follows the acquire if the machine wants that.
-    pub(super) fn told(mut self, cancels_behind: bool) {
+    pub(super) fn told(&mut self, cancels_behind: bool) {
         self.is_settled = true;
         if cancels_behind {
             self.cancel_behind();
@@ -150,7 +150,7 @@ impl OpenAttempt {
 
     /// Tells the answer to one outside any queue. The caller takes over the token of what was
     /// granted.
-    pub(super) fn tell(self, answer: &AttemptAnswer) {
+    pub(super) fn tell(mut self, answer: &AttemptAnswer) {
         match is_open(answer) {
             None => self.told(false),
             Some(false) => self.created_nothing(),

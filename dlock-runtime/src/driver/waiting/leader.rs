@@ -21,7 +21,9 @@ use crate::backend::joined::yield_to_ready_tasks;
 use crate::client::local_queue::Attempt;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
-use crate::client::{AcquireRefusal, Answered, LeaderEpoch, LeaderTurn, ReadAnswer};
+use crate::client::{
+    AcquireRefusal, Answered, Heard, LeaderEpoch, LeaderTurn, LookReply, Looked, ReadAnswer,
+};
 use crate::driver::attempt::{self, AttemptAnswer, OpenAttempt};
 use crate::driver::core::Core;
 use crate::driver::shared::EngineHost;
@@ -48,9 +50,11 @@ pub(in crate::driver) struct Leader {
 
 /// How a leader's acquire ended.
 pub(super) struct Asked {
-    leader: Leader,
-    /// The answer, which has to be told; `None`: nothing was sent.
-    answer: Option<(OpenAttempt, AttemptAnswer)>,
+    /// `None`: nothing was sent.
+    open: Option<OpenAttempt>,
+    /// The answer, until it is told.
+    answer: Option<AttemptAnswer>,
+    leader: Leader, // dropped last: others take the lead when the acquire is settled
 }
 
 impl Leader {
@@ -146,61 +150,62 @@ impl Leader {
 }
 
 impl Asked {
-    /// The waiter that sent the acquire tells the answer. `tell`: does that, and looks. `runtime`:
-    /// in which the leader goes on, if it has to. Returns the number of another leader that the
-    /// queue needs.
+    /// The waiter that sent the acquire tells the answer. `tell`: does that, and looks. Returns what
+    /// it has found, and the number of another leader that the queue needs. The leader
+    /// [goes on](Self::is_led_on) if the queue needs it.
     pub(super) fn told_by_waiter(
-        self,
+        &mut self,
         now: Moment,
-        runtime: &Handle,
-        tell: impl FnOnce(ReadAnswer<'_, CommandError>) -> (Answered, Option<LeaderEpoch>),
-    ) -> Option<LeaderEpoch> {
-        let Self { mut leader, answer } = self;
-        let leader_epoch = leader.epoch;
-        let lead = if let Some((open, answer)) = answer {
-            leader.observe(answer.as_ref().ok().and_then(|it| it.busy()));
-            let heard = open.heard(&answer, now);
-            let (answered, lead) = tell(ReadAnswer {
-                leader_epoch,
-                answer: Some((&open.sent, answer, heard)),
-            });
+        tell: impl FnOnce(ReadAnswer<'_, CommandError>) -> LookReply<EngineHost>,
+    ) -> (Looked<EngineHost>, Option<LeaderEpoch>) {
+        let leader_epoch = self.leader.epoch;
+        let answer = self.open.as_ref().zip(self.answer.take());
+        let answer = answer.map(|(open, answer)| {
+            let heard = self.leader.hear(open, &answer, now);
+            (&open.sent, answer, heard)
+        });
+        let LookReply {
+            looked,
+            lead,
+            answered,
+        } = tell(ReadAnswer {
+            leader_epoch,
+            answer,
+        });
+        if let Some(open) = &mut self.open {
             open.told(answered.cancels_behind);
-            lead
-        } else {
-            let answer = None;
-            tell(ReadAnswer {
-                leader_epoch,
-                answer,
-            })
-            .1
-        };
-        leader.dismissed = lead != Some(leader_epoch);
-        if leader.dismissed {
-            return lead;
         }
-        runtime.spawn(leader.run());
-        None
+        self.leader.dismissed = lead != Some(leader_epoch);
+        (looked, lead.filter(|_| self.leader.dismissed))
+    }
+
+    /// Whether its leader has to go on in a task.
+    pub(super) fn is_led_on(&self) -> bool {
+        !self.leader.dismissed
+    }
+
+    /// Its leader goes on in a task.
+    pub(super) fn lead_on(self, runtime: &Handle) {
+        self.leader.start(runtime);
     }
 
     /// A task tells the answer.
-    fn told(self) -> Leader {
-        let Self { leader, answer } = self;
-        let Some((open, answer)) = answer else {
-            return leader;
-        };
-        let (core, now) = (&leader.core, leader.now());
-        leader.observe(answer.as_ref().ok().and_then(|it| it.busy()));
-        let failed = answer.as_ref().err().map(|fault| fault.error.clone());
-        let heard = open.heard(&answer, now);
-        let answer = (&open.sent, answer);
-        let answered = core.tell(now, |client, at| {
-            client.answered(leader.by(), answer, heard, at)
-        });
-        open.told(answered.cancels_behind);
-        if answered.mention.is_some() {
-            let late = || attempt::in_words(&leader.spec, AcquireRefusal::ClockAhead);
-            if let Some(failed) = failed.or_else(late) {
-                leader.mention(answered, &failed);
+    fn told(mut self) -> Leader {
+        let leader = self.leader;
+        if let (Some(open), Some(answer)) = (&mut self.open, self.answer) {
+            let now = leader.now();
+            let failed = answer.as_ref().err().map(|fault| fault.error.clone());
+            let heard = leader.hear(open, &answer, now);
+            let answer = (&open.sent, answer);
+            let answered = leader.core.tell(now, |client, at| {
+                client.answered(leader.by(), answer, heard, at)
+            });
+            open.told(answered.cancels_behind);
+            if answered.mention.is_some() {
+                let late = || attempt::in_words(&leader.spec, AcquireRefusal::ClockAhead);
+                if let Some(failed) = failed.or_else(late) {
+                    leader.mention(answered, &failed);
+                }
             }
         }
         leader
@@ -229,12 +234,12 @@ impl Leader {
             let backend = self.core.backend();
             let connected = backend.link_at(now, self.queue_key().key(), within);
             let Some((open, within)) = self.open(spec.as_ref(), connected.await) else {
-                return self.asked(None);
+                return self.asked(None, None);
             };
             // Awaited here, and not in a future of its own that would keep its arguments, too.
             let answer = open.link.acquire(&open.sent.command, within).await;
             let answer = open.landed(answer);
-            self.asked(Some((open, answer)))
+            self.asked(Some(open), Some(answer))
         }
     }
 
@@ -264,11 +269,18 @@ impl Leader {
         })
     }
 
-    pub(super) fn asked(self, answer: Option<(OpenAttempt, AttemptAnswer)>) -> Asked {
+    pub(super) fn asked(self, open: Option<OpenAttempt>, answer: Option<AttemptAnswer>) -> Asked {
         Asked {
-            leader: self,
+            open,
             answer,
+            leader: self,
         }
+    }
+
+    /// Shows an answer, and returns what its reader knows about its connection.
+    fn hear(&self, open: &OpenAttempt, answer: &AttemptAnswer, now: Moment) -> Heard {
+        self.observe(answer.as_ref().ok().and_then(|it| it.busy()));
+        open.heard(answer, now)
     }
 
     fn not_connected(&self, error: CommandError) {

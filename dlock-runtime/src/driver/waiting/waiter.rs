@@ -15,7 +15,7 @@ use super::leader::{Asked, Leader};
 use crate::backend::command_error::CommandError;
 use crate::client::local_queue::WaiterId;
 use crate::client::spec::AcquireSpec;
-use crate::client::{JoinedQueue, LookReply, Looked, ReadAnswer};
+use crate::client::{JoinedQueue, LeaderEpoch, LookReply, Looked, ReadAnswer};
 use crate::driver::acquire::Taken;
 use crate::driver::attempt;
 use crate::driver::core::Core;
@@ -91,8 +91,8 @@ impl<'a> Waiter<'a> {
         let mut asked = None;
         let has_just_joined = std::mem::take(&mut self.has_just_joined);
         if let Some(acquire) = &self.own {
-            match acquire.poll(cx) {
-                Poll::Ready(has_done) => (self.own, asked) = (None, has_done),
+            match acquire.poll(cx, &mut asked) {
+                Poll::Ready(()) => self.own = None,
                 // The queue knows its waker, and wakes it if anything changes.
                 Poll::Pending if has_just_joined => return Poll::Pending,
                 Poll::Pending => {}
@@ -137,24 +137,26 @@ impl<'a> Waiter<'a> {
                 client.look(&spec.queue_key, spec, of, read, at)
             })
         };
-        let (looked, lead) = if let Some(asked) = asked {
-            let mut looked = Looked::Wait;
-            let lead = asked.told_by_waiter(now, self.runtime, |read| {
-                let reply = look(Some(read));
-                looked = reply.looked;
-                (reply.answered, reply.lead)
-            });
-            (looked, lead)
-        } else {
+        let Some(mut asked) = asked else {
             let LookReply { looked, lead, .. } = look(None);
-            (looked, lead)
+            self.lead(lead);
+            return looked;
         };
+        let (looked, lead) = asked.told_by_waiter(now, |read| look(Some(read)));
+        if asked.is_led_on() {
+            asked.lead_on(self.runtime);
+        }
+        self.lead(lead);
+        looked
+    }
+
+    /// Starts this leader.
+    fn lead(&self, lead: Option<LeaderEpoch>) {
         if let Some(leader_epoch) = lead {
             let here = Handle::try_current();
             let here = here.as_ref().unwrap_or(self.runtime);
             Leader::new(self.core.clone(), self.spec.clone(), leader_epoch).start(here);
         }
-        looked
     }
 }
 

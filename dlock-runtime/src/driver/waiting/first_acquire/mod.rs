@@ -59,21 +59,23 @@ impl FirstAcquire {
         }
     }
 
-    /// Polled by the first waiter. `Ready(None)`: it has moved to a task of its own.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Asked>> {
+    /// Polled by the first waiter. `Ready`: it has ended as `asked` says then; or, if that is `None`,
+    /// it has moved to a task of its own.
+    pub(super) fn poll(&self, cx: &mut Context<'_>, asked: &mut Option<Asked>) -> Poll<()> {
         let AcquirePlace::Rests(mut acquire) = self.replace(AcquirePlace::IsPolled) else {
             *self.slot() = AcquirePlace::Gone;
-            return Poll::Ready(None);
+            return Poll::Ready(());
         };
-        if let Poll::Ready(asked) = acquire.as_mut().poll(cx) {
-            return Poll::Ready(Some(asked));
+        if let Poll::Ready(ended) = acquire.as_mut().poll(cx) {
+            *asked = Some(ended);
+            return Poll::Ready(());
         }
         let mut slot = self.slot();
         if let AcquirePlace::Moves = *slot {
             *slot = AcquirePlace::Gone;
             drop(slot);
             self.run_alone(acquire);
-            return Poll::Ready(None);
+            return Poll::Ready(());
         }
         *slot = AcquirePlace::Rests(acquire);
         Poll::Pending

@@ -37,7 +37,7 @@ async fn polled_once(joins: Joins) -> (Arc<FirstAcquire>, Poll<bool>, Arc<Notify
             return Poll::Pending;
         }
         ends.notify_one();
-        let ended = leader.take().map(|leader| leader.asked(None));
+        let ended = leader.take().map(|leader| leader.asked(None, None));
         ended.map_or(Poll::Pending, Poll::Ready)
     });
     let first = Arc::new(FirstAcquire {
@@ -46,7 +46,8 @@ async fn polled_once(joins: Joins) -> (Arc<FirstAcquire>, Poll<bool>, Arc<Notify
     });
     itself.set(first.clone()).unwrap();
     let mut cx = Context::from_waker(Waker::noop());
-    let polled = first.poll(&mut cx).map(|asked| asked.is_some());
+    let mut asked = None;
+    let polled = first.poll(&mut cx, &mut asked).map(|()| asked.is_some());
     if joins == Joins::Afterwards {
         first.spawn();
     }
@@ -64,8 +65,9 @@ async fn it_moves_to_a_task_whenever_the_second_waiter_joins() {
         ended.notified().await; // its task has polled it
         yield_now().await;
         let mut cx = Context::from_waker(Waker::noop());
-        let again = first.poll(&mut cx);
-        assert!(matches!(again, Poll::Ready(None)), "it is gone from here");
+        let mut asked = None;
+        let again = first.poll(&mut cx, &mut asked);
+        assert!(again.is_ready() && asked.is_none(), "it is gone from here");
         first.spawn(); // a third waiter: nothing is left to move
     }
 }
