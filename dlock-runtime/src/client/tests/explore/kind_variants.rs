@@ -148,13 +148,13 @@ fn bad(far: bool) -> Vec<Bad> {
             of(
                 Mutant::NoHeartbeat,
                 "L1",
-                176,
+                165,
                 faults(&[CrashInQueue], ever(permits)),
             ),
             of(
                 Mutant::YoursForTheWholeTtl,
                 "S3a",
-                21,
+                17,
                 faults(&[Push], two(&[Take(1, 1), Take(1, 1)])),
             ),
         ]);

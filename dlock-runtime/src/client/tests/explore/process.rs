@@ -373,12 +373,13 @@ impl Process {
 
     /// As `Waiter::new`: a new waiter; the only one sends an acquire itself.
     pub(super) fn enter(&mut self, turn: &mut Turn<'_>, who: usize) {
-        // The pool checks whether the lock may still be handed on, but to forget the queue is right
-        // at any time.
-        let is_held = matches!(self.remote(), Some(Remote::Held(..)));
-        if turn.run.forgets_queues && is_held && !self.has_waiters() {
+        // The pool checks whether the lock may still be handed on, but to forget a queue without a
+        // leader is right at any time.
+        let queues = &mut self.client.queues;
+        let state = queues.by_key.get(&queue_key());
+        if turn.run.forgets_queues && state.is_some_and(|it| it.is_idle_at(Moment::NEVER)) {
             turn.seen.saw(Witness::QueueForgotten);
-            self.client.queues.remove(&queue_key());
+            queues.remove(&queue_key());
         }
         let terms = self.terms(turn, who);
         let request = ModelRequest { who, terms };

@@ -160,8 +160,8 @@ fn bad(far: bool) -> Vec<Bad> {
     ]);
     if far {
         bad.extend([
-            of(Mutant::PushFromReceipt, "S3a", 18, short(process)),
-            of(Mutant::PollByAcquire, "S3c", 24, short(process)),
+            of(Mutant::PushFromReceipt, "S3a", 14, short(process)),
+            of(Mutant::PollByAcquire, "S3c", 20, short(process)),
         ]);
     }
     bad
