@@ -53,7 +53,7 @@ impl<T> Drop for Spared<T> {
 pub(crate) struct CallersWaker(Spared<Waker>);
 
 impl CallersWaker {
-    /// Called in the caller's own poll, where a panic is its own.
+    /// Called in the caller's own poll, or a leader's task, where a panic is its own.
     pub(crate) fn of(waker: &Waker) -> Self {
         Self(Spared::new(waker.clone()))
     }

@@ -3,7 +3,8 @@
 //! [`SentAcquire::landed`] is the one place that reads an answer to an acquire: of a queue, past it
 //! and in a model. Invariants: each answer reaches the queue that it was sent for, or its token is
 //! cleaned up; each error that waiting can't cure reaches the queue's waiters; an answer to a leader
-//! that was replaced changes nothing but what its own token has at the server.
+//! that was replaced changes nothing but what its own token has at the server, and wakes the current
+//! one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::leading::Answered;
 use super::local_queue::{Attempt, Grant, MessageOutcome};
 use super::queue_key::QueueKey;
 use super::queue_state::LeaderEpoch;
-use super::retry::Pause;
+use super::retry::{self, Pause};
 use super::{AtQueue, Client};
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum, Polled};
 use crate::values::entry;
@@ -146,12 +147,12 @@ impl SentAcquire {
 }
 
 impl Landed {
-    /// The value in the way, if the lock is not ours.
-    pub(crate) fn busy(&self) -> Option<&Busy> {
+    /// The value that is waited for.
+    pub(crate) fn waits_for(&self) -> Option<&Busy> {
         match self {
-            Landed::Queued(busy) | Landed::Taken(busy) => Some(busy),
+            Landed::Queued(busy) => Some(busy),
             Landed::NoQuorum(answer) => Some(&answer.busy),
-            Landed::Granted(_) | Landed::Late | Landed::WrongKind { .. } => None,
+            _ => None,
         }
     }
 
@@ -164,6 +165,14 @@ impl Landed {
             Landed::NoQuorum(answer) => Some(answer.is_open),
             Landed::WrongKind { is_open, .. } => Some(*is_open),
         }
+    }
+}
+
+/// Whether something of it may be at the server that nobody takes over; `None`: somebody does.
+pub(crate) fn leaves_open<E>(answer: &AcquireAnswer<E>) -> Option<bool> {
+    match answer {
+        Ok(landed) => landed.leaves_open(),
+        Err(fault) => Some(fault.is_open),
     }
 }
 
@@ -285,10 +294,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
         answer: AcquireAnswer<H::Error>,
         heard: Heard,
     ) -> Answered {
-        let is_open = match &answer {
-            Ok(landed) => landed.leaves_open(),
-            Err(fault) => Some(fault.is_open),
-        };
+        let is_open = leaves_open(&answer);
         let cancels_behind =
             is_open.is_some_and(|is_open| self.ended(sent, is_open, heard.follows));
         let is_current = self.is_current(leader_epoch);
@@ -493,10 +499,15 @@ impl<H: ClientHost> AtQueue<'_, H> {
             }
             return None;
         }
-        let pause = self.state.retries(self.rules.spread).failed(self.now);
-        if is_current {
-            self.state.failed.0 = Some(Box::new((self.now, error)));
+        self.state.queue.flush_early(); // it may be that a push was missed
+        if !is_current {
+            // The pauses are the current leader's.
+            let mut jitter = self.rules.spread.jitter(leader_epoch);
+            self.polls_again(token, retry::after_failure(1, &mut jitter));
+            return None;
         }
+        let pause = self.state.retries(self.rules.spread).failed(self.now);
+        self.state.failed.0 = Some(Box::new((self.now, error)));
         self.polls_again(token, pause.length);
         pause.mention
     }

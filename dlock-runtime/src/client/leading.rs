@@ -2,7 +2,8 @@
 //! which sends the first acquire from its own poll.
 //!
 //! It says what to send next; `answers` says what the answers mean. Invariant: a sender that is not
-//! the queue's current one changes nothing but what its own token has at the server.
+//! the queue's current one changes nothing but what its own token has at the server, and wakes the
+//! current one.
 
 use super::answers::SentAcquire;
 use super::host::{ClientActions, ClientHost, ClientWaker as _, WakerSource};
@@ -59,13 +60,13 @@ impl<H: ClientHost> Client<H> {
     }
 
     /// Its first acquire was answered in a task, and the answer is told: `false` if it ends here.
-    pub(crate) fn goes_on(
+    pub(crate) fn continue_or_dismiss(
         &mut self,
         (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
         at: (Moment, &mut ClientActions<H>),
     ) -> bool {
-        let goes_on = self.at(queue_key, at, |it| it.goes_on(leader_epoch));
-        goes_on.flatten().is_some()
+        let continue_or_dismiss = self.at(queue_key, at, |it| it.continue_or_dismiss(leader_epoch));
+        continue_or_dismiss.flatten().is_some()
     }
 
     /// An acquire is about to be sent; `false`: do not send it. Another leader has taken over, or
@@ -118,7 +119,10 @@ impl<H: ClientHost> AtQueue<'_, H> {
                     }
                     LeaderTurn::Sleep(until)
                 }
-                LeaderStep::Rest => LeaderTurn::Rest,
+                LeaderStep::Rest => {
+                    self.out.retired = self.state.sender.waker.take();
+                    LeaderTurn::Rest
+                }
             };
         }
     }
@@ -170,7 +174,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
     }
 
     /// The first acquire has ended: its leader goes on in a task, unless nobody waits any more.
-    pub(super) fn goes_on(&mut self, leader_epoch: LeaderEpoch) -> Option<LeaderEpoch> {
+    pub(super) fn continue_or_dismiss(&mut self, leader_epoch: LeaderEpoch) -> Option<LeaderEpoch> {
         if !self.is_current(leader_epoch) {
             return None;
         }

@@ -8,7 +8,7 @@
 //! [`Client`] is all of them: `waiting` has what waiters do, `leading` what the sender of a queue's
 //! commands does, `answers` what the server's answers mean, `past_try` the tries past the queue,
 //! `holding` the end of a hold; `queue_state` is one queue with its sender and wakers,
-//! `queue_table` holds all queues. `driver` calls it under the mutex of `driver/shared.rs`, and
+//! `queue_table` holds all queues. `driver` calls it under the mutex of `driver/shared`, and
 //! carries out what it says after unlocking. `docs/inside/client.md` has the table.
 //!
 //! Invariants: a token that leaves its queue without being taken is cleaned up in the same step, or
@@ -48,7 +48,7 @@ use crate::values::token::Token;
 
 pub(crate) use self::answers::{
     AcquireAnswer, AcquireRefusal, AttemptFault, Heard, InTheWay, ReadAnswer, SentAcquire,
-    in_the_way,
+    in_the_way, leaves_open,
 };
 pub(crate) use self::holding::ReturnedTo;
 pub(crate) use self::host::{ClientActions, ClientHost, ClientRules, ClientWaker};

@@ -5,6 +5,7 @@
 //! until it is called once, and called in [`ClientActions`](super::ClientActions); while somebody
 //! waits, there is a sender, or all waiters were woken.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::answers::AcquireRefusal;
@@ -17,7 +18,7 @@ use crate::values::moment::Moment;
 pub(crate) struct QueueState<H: ClientHost> {
     pub(crate) queue: LocalQueue<QueuedWaiter<H::Request, H::Waker>>,
     /// Why waiters were refused, until they read it.
-    pub(crate) refused: Vec<(WaiterId, AcquireRefusal<H::Error>)>,
+    pub(crate) refused: BTreeMap<WaiterId, AcquireRefusal<H::Error>>,
     pub(super) sender: QueueSender<H::Flight, H::Waker>,
     /// Made when they are first needed: most locks are free.
     pub(super) retries: Option<Box<Retries>>,
@@ -31,7 +32,8 @@ pub(crate) struct QueueState<H: ClientHost> {
 }
 
 /// Who sends the commands of a queue: its only waiter, from its own poll, as long as it has the
-/// flight, and a task (the leader) otherwise. Nobody, if the queue has no leader.
+/// flight, and a task (the leader) otherwise. Nobody, if the queue has no leader. The flight of a
+/// leader that was replaced stays until the next waiter comes; it sends nothing any more.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QueueSender<F, W> {
     /// The current one's number; one with another number has nothing to do any more.
@@ -61,7 +63,7 @@ impl<H: ClientHost> Default for QueueState<H> {
     fn default() -> Self {
         Self {
             queue: LocalQueue::default(),
-            refused: Vec::new(),
+            refused: BTreeMap::new(),
             sender: QueueSender {
                 epoch: 0,
                 stuck_at: Moment::NEVER,
@@ -113,15 +115,6 @@ impl<H: ClientHost> QueueState<H> {
         if let Some(retries) = &mut self.retries {
             retries.succeeded();
         }
-    }
-
-    /// Why this waiter was refused, if it was.
-    pub(super) fn take_refusal(&mut self, waiter_id: WaiterId) -> Option<AcquireRefusal<H::Error>> {
-        if self.refused.is_empty() {
-            return None;
-        }
-        let at = self.refused.iter().position(|(of, _)| *of == waiter_id)?;
-        Some(self.refused.swap_remove(at).1)
     }
 
     /// Ends the hand-off chain if the held lease does not suit the next waiter.

@@ -1,6 +1,6 @@
 //! The local queues of a pool, by their keys.
 //!
-//! Never in this folder: a decision about a lock. Invariant: a queue that is waited at, or whose
+//! Belongs elsewhere: a decision about a lock. Invariant: a queue that is waited at, or whose
 //! lock may be handed on, is never forgotten.
 
 use std::collections::{BTreeSet, HashMap};

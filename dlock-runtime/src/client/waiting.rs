@@ -40,6 +40,9 @@ pub(crate) struct LookReply<H: ClientHost> {
     pub(crate) lead: Option<LeaderEpoch>,
     /// What follows from the answer that was read.
     pub(crate) answered: Answered,
+    /// It sends the first acquire still, and is woken if that moves to a task: until then there is
+    /// no leader to watch.
+    pub(crate) sends_itself: bool,
 }
 
 impl<H: ClientHost> Client<H> {
@@ -85,18 +88,20 @@ impl<H: ClientHost> Client<H> {
                 it.state.wake_called(it.out); // the grant is another waiter's
             }
             if let Some(leader_epoch) = by {
-                lead = lead.or(it.goes_on(leader_epoch));
+                lead = lead.or(it.continue_or_dismiss(leader_epoch));
             }
             LookReply {
                 looked,
                 lead,
                 answered,
+                sends_itself: it.state.sender.flight.is_some(),
             }
         });
         reply.unwrap_or_else(|| LookReply {
             looked: Looked::Wait, // unreachable: a queue with a waiter is kept
             lead: None,
             answered: Answered::default(),
+            sends_itself: false,
         })
     }
 
@@ -159,7 +164,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
         if is_closed {
             // The queue holds only this waiter: `close` has sent the others away.
             state.queue.leave(waiter_id);
-            state.refused.push((waiter_id, AcquireRefusal::ShutDown));
+            state.refused.insert(waiter_id, AcquireRefusal::ShutDown);
         }
         if nobody_responds || chain_ends || leader_may_acquire {
             state.wake_leader(self.out);
@@ -192,7 +197,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
         waker: &WakerSource<H>,
     ) -> (Looked<H>, Option<LeaderEpoch>) {
         let now = self.now;
-        if let Some(refusal) = self.state.take_refusal(waiter_id) {
+        if let Some(refusal) = self.state.refused.remove(&waiter_id) {
             return (Looked::Refused(refusal), None);
         }
         // Before the check, which may drop the waiter: then it drops no last waker, for the caller
@@ -231,7 +236,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
 
     /// Returns whether others wait.
     fn leave(&mut self, waiter_id: WaiterId) -> bool {
-        self.state.take_refusal(waiter_id);
+        self.state.refused.remove(&waiter_id);
         self.state.retire(waiter_id, self.out);
         if let Some(unwanted) = self.state.queue.leave(waiter_id) {
             self.clean_up(&unwanted);
@@ -248,7 +253,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
             self.clean_up(&unwanted);
         }
         for (waiter_id, waiter) in waiters {
-            self.state.refused.push((waiter_id, why.clone()));
+            self.state.refused.insert(waiter_id, why.clone());
             if let Some(waker) = waiter.into_waker() {
                 self.out.wake(waker);
             }

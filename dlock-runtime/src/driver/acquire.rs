@@ -15,10 +15,9 @@ use tokio::time::Sleep;
 use super::attempt::{self, AttemptAnswer, OpenAttempt};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
-use super::lease_cell::LeaseCell;
 use super::lock_order;
 use super::nested::{self, Nested};
-use super::waiting::Waiter;
+use super::waiting::{Taken, Waiter};
 use crate::backend::command_error::{self, CommandError};
 use crate::client::local_queue::{Attempt, Grant, GrantKind};
 use crate::client::spec::AcquireSpec;
@@ -273,14 +272,6 @@ impl WaiterTimer {
     }
 }
 
-/// A lock that was taken.
-#[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) grant: Grant,
-    /// Under which token, and whether it still counts.
-    pub(super) cell: Arc<LeaseCell>,
-}
-
 /// Turns a lock that was granted outside the queue into a guard; `None` if its lease is over
 /// already.
 pub(super) fn take(
@@ -440,6 +431,6 @@ async fn try_once(
     let answer = open.link.acquire(&open.sent.command, within).await;
     let answer = open.landed(answer);
     let attempt = open.sent.attempt();
-    open.tell(&answer);
+    open.settle_alone(&answer);
     Ok((attempt, answer))
 }

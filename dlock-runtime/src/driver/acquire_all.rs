@@ -122,7 +122,7 @@ async fn at_once(
                     None => Grant::at_once(sent.at, sent.command.lease.get(), epoch, time),
                     Some(left) => Grant::in_turn(sent.at, left, epoch, time),
                 };
-                open.told(false);
+                open.settle(false);
                 let guard = acquire::take(core, spec, attempt, grant, begun);
                 guard.map(|guard| (guard, Some(grant)))
             });

@@ -11,7 +11,7 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Standing;
-use crate::client::{AcquireAnswer, AcquireRefusal, AttemptFault, Heard, SentAcquire};
+use crate::client::{AcquireAnswer, AcquireRefusal, AttemptFault, Heard, SentAcquire, leaves_open};
 use crate::policy::commands::{Acquire, Acquired, Busy, Claim};
 use crate::policy::queue;
 use crate::values::about::About;
@@ -133,7 +133,7 @@ impl OpenAttempt {
 
     /// What the reader of its answer knows about its connection.
     pub(super) fn heard(&self, answer: &AttemptAnswer, now: Moment) -> Heard {
-        let follows = (is_open(answer) == Some(true)).then(|| self.cancelled_by(now));
+        let follows = (leaves_open(answer) == Some(true)).then(|| self.cancelled_by(now));
         Heard {
             is_told: self.link.address().is_some(),
             follows: follows.flatten(),
@@ -141,7 +141,7 @@ impl OpenAttempt {
     }
 
     /// The answer has been told; a `cancel` follows the acquire if the machine wants that.
-    pub(super) fn told(&mut self, cancels_behind: bool) {
+    pub(super) fn settle(&mut self, cancels_behind: bool) {
         self.is_settled = true;
         if cancels_behind {
             self.cancel_behind();
@@ -150,9 +150,9 @@ impl OpenAttempt {
 
     /// Tells the answer to one outside any queue. The caller takes over the token of what was
     /// granted.
-    pub(super) fn tell(mut self, answer: &AttemptAnswer) {
-        match is_open(answer) {
-            None => self.told(false),
+    pub(super) fn settle_alone(mut self, answer: &AttemptAnswer) {
+        match leaves_open(answer) {
+            None => self.settle(false),
             Some(false) => self.created_nothing(),
             Some(true) => {} // its drop cleans up
         }
@@ -194,14 +194,6 @@ impl Drop for OpenAttempt {
         }) {
             self.cancel_behind();
         }
-    }
-}
-
-/// Whether something of it may be at the server that nobody takes over; `None`: somebody does.
-fn is_open(answer: &AttemptAnswer) -> Option<bool> {
-    match answer {
-        Ok(landed) => landed.leaves_open(),
-        Err(fault) => Some(fault.is_open),
     }
 }
 

@@ -9,7 +9,8 @@
 //! the pool around the current poll, `lock_order` checks the order of nested locks, and
 //! `lock_handle` reads a held lock without owning it.
 //!
-//! Imports go one way: `acquire` → `waiting` and `guard` → `core` → `watchdog` → `shared`.
+//! Imports go one way: `acquire` → `waiting` and `guard` → `core` → `watchdog` → `shared`; only the
+//! type of a first acquire, which the machine keeps for its waiter, goes back from `waiting`.
 //!
 //! Never in this folder: a name of the `redis` crate; sending, awaiting, waking or logging under the
 //! mutex. Belongs elsewhere: who is next, how long a lease counts, or what becomes of a token

@@ -367,6 +367,11 @@ impl<W> LocalQueue<W> {
         true
     }
 
+    /// The next poll is sent alone.
+    pub(crate) fn flush_early(&mut self) {
+        self.flushes_early = true;
+    }
+
     /// Whether the next poll is sent alone and not batched.
     pub(crate) fn take_early_flush(&mut self) -> bool {
         std::mem::take(&mut self.flushes_early)

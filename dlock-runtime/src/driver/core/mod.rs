@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use self::neighbours::Neighbour;
-use super::shared::{EngineHost, SharedClient, Step};
+use super::shared::{EngineHost, MachineStep, SharedClient};
 use super::watchdog::Watchdog;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
@@ -280,7 +280,7 @@ impl Core {
     pub(in crate::driver) fn tell<T>(
         &self,
         now: Moment,
-        step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
+        step: impl FnOnce(&mut Client<EngineHost>, MachineStep<'_>) -> T,
     ) -> T {
         let nudge = |token| self.watchdog.nudge(token);
         self.watchdog.shared().tell(now, step, nudge)

@@ -73,7 +73,7 @@ impl ClientWaker for CallersWaker {
 }
 
 /// A step's time, and where it puts what it leaves to be done.
-pub(super) type Step<'a> = (Moment, &'a mut ClientActions<EngineHost>);
+pub(super) type MachineStep<'a> = (Moment, &'a mut ClientActions<EngineHost>);
 
 /// What all tasks of a pool share, and how its watchdog is woken.
 #[derive(Debug)]
@@ -196,7 +196,7 @@ impl SharedClient {
     pub(super) fn tell<T>(
         &self,
         now: Moment,
-        step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
+        step: impl FnOnce(&mut Client<EngineHost>, MachineStep<'_>) -> T,
         nudge: impl Fn(Token),
     ) -> T {
         // Before the mutex, so that it is dropped after it, in a panic too: copying a caller's waker

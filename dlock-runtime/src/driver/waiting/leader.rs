@@ -49,7 +49,7 @@ pub(in crate::driver) struct Leader {
 }
 
 /// How a leader's acquire ended.
-pub(super) struct Asked {
+pub(super) struct EndedAcquire {
     /// `None`: nothing was sent.
     open: Option<OpenAttempt>,
     /// The answer, until it is told.
@@ -93,7 +93,7 @@ impl Leader {
     /// Goes on in a task of its own while anybody waits.
     fn go_on(mut self, runtime: &Handle) {
         let (core, now) = (&self.core, self.now());
-        let goes_on = core.tell(now, |client, at| client.goes_on(self.by(), at));
+        let goes_on = core.tell(now, |client, at| client.continue_or_dismiss(self.by(), at));
         self.dismissed = !goes_on;
         if goes_on {
             runtime.spawn(self.run());
@@ -149,7 +149,7 @@ impl Leader {
     }
 }
 
-impl Asked {
+impl EndedAcquire {
     /// The waiter that sent the acquire tells the answer. `tell`: does that, and looks. Returns what
     /// it has found, and the number of another leader that the queue needs. The leader
     /// [goes on](Self::is_led_on) if the queue needs it.
@@ -168,12 +168,13 @@ impl Asked {
             looked,
             lead,
             answered,
+            ..
         } = tell(ReadAnswer {
             leader_epoch,
             answer,
         });
         if let Some(open) = &mut self.open {
-            open.told(answered.cancels_behind);
+            open.settle(answered.cancels_behind);
         }
         self.leader.dismissed = lead != Some(leader_epoch);
         (looked, lead.filter(|_| self.leader.dismissed))
@@ -200,7 +201,7 @@ impl Asked {
             let answered = leader.core.tell(now, |client, at| {
                 client.answered(leader.by(), answer, heard, at)
             });
-            open.told(answered.cancels_behind);
+            open.settle(answered.cancels_behind);
             if answered.mention.is_some() {
                 let late = || attempt::in_words(&leader.spec, AcquireRefusal::ClockAhead);
                 if let Some(failed) = failed.or_else(late) {
@@ -228,7 +229,7 @@ impl Leader {
         self,
         spec: Option<Arc<AcquireSpec>>,
         now: Moment,
-    ) -> impl Future<Output = Asked> + Send {
+    ) -> impl Future<Output = EndedAcquire> + Send {
         async move {
             let within = self.core.settings().connect_timeout;
             let backend = self.core.backend();
@@ -269,8 +270,12 @@ impl Leader {
         })
     }
 
-    pub(super) fn asked(self, open: Option<OpenAttempt>, answer: Option<AttemptAnswer>) -> Asked {
-        Asked {
+    pub(super) fn asked(
+        self,
+        open: Option<OpenAttempt>,
+        answer: Option<AttemptAnswer>,
+    ) -> EndedAcquire {
+        EndedAcquire {
             open,
             answer,
             leader: self,
@@ -279,7 +284,7 @@ impl Leader {
 
     /// Shows an answer, and returns what its reader knows about its connection.
     fn hear(&self, open: &OpenAttempt, answer: &AttemptAnswer, now: Moment) -> Heard {
-        self.observe(answer.as_ref().ok().and_then(|it| it.busy()));
+        self.observe(answer.as_ref().ok().and_then(|it| it.waits_for()));
         open.heard(answer, now)
     }
 

@@ -15,4 +15,4 @@ mod waiter;
 pub(super) use self::first_acquire::FirstAcquire;
 #[cfg(test)]
 pub(super) use self::leader::Leader;
-pub(super) use self::waiter::Waiter;
+pub(super) use self::waiter::{Taken, Waiter};

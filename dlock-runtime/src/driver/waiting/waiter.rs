@@ -11,19 +11,27 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::first_acquire::FirstAcquire;
-use super::leader::{Asked, Leader};
+use super::leader::{EndedAcquire, Leader};
 use crate::backend::command_error::CommandError;
-use crate::client::local_queue::WaiterId;
+use crate::client::local_queue::{Grant, WaiterId};
 use crate::client::spec::AcquireSpec;
 use crate::client::{JoinedQueue, LeaderEpoch, LookReply, Looked, ReadAnswer};
-use crate::driver::acquire::Taken;
 use crate::driver::attempt;
 use crate::driver::core::Core;
+use crate::driver::lease_cell::LeaseCell;
 use crate::driver::shared::EngineHost;
 use crate::observe;
 use crate::strangers::CallersWaker;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
+
+/// A lock that was taken.
+#[derive(Debug)]
+pub(in crate::driver) struct Taken {
+    pub(in crate::driver) grant: Grant,
+    /// Under which token, and whether it still counts.
+    pub(in crate::driver) cell: Arc<LeaseCell>,
+}
 
 pub(in crate::driver) struct Waiter<'a> {
     core: &'a Arc<Core>,
@@ -35,6 +43,8 @@ pub(in crate::driver) struct Waiter<'a> {
     own: Option<Arc<FirstAcquire>>,
     /// It sends the first acquire, and has not been polled since it joined.
     has_just_joined: bool,
+    /// As the machine said when it last looked: under one mutex with the waker that it left there.
+    sends_itself: bool,
     /// The waiter has left the queue. Its id may belong to another waiter by now: an idle queue
     /// state is dropped, and the next one for the key counts from 1 again.
     done: bool,
@@ -75,6 +85,7 @@ impl<'a> Waiter<'a> {
             id: waiter_id,
             runtime,
             has_just_joined: own.is_some(),
+            sends_itself: own.is_some(),
             own,
             done: false,
         }
@@ -111,7 +122,7 @@ impl<'a> Waiter<'a> {
     /// Whether it sends the first acquire itself. It is woken if that moves to a task of its own;
     /// until then there is no leader to watch.
     pub(in crate::driver) fn sends_itself(&self) -> bool {
-        self.own.is_some()
+        self.sends_itself
     }
 
     /// Logs that it has waited for so long.
@@ -130,7 +141,12 @@ impl<'a> Waiter<'a> {
     }
 
     /// `asked`: how the first acquire ended, which it has sent.
-    fn look(&self, cx: &mut Context<'_>, now: Moment, asked: Option<Asked>) -> Looked<EngineHost> {
+    fn look(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        asked: Option<EndedAcquire>,
+    ) -> Looked<EngineHost> {
         let look = |read: Option<ReadAnswer<'_, CommandError>>| {
             let (spec, of) = (self.spec, (self.id, cx.waker()));
             (self.core).tell(now, |client, at| {
@@ -138,10 +154,17 @@ impl<'a> Waiter<'a> {
             })
         };
         let Some(mut asked) = asked else {
-            let LookReply { looked, lead, .. } = look(None);
+            let LookReply {
+                looked,
+                lead,
+                sends_itself,
+                ..
+            } = look(None);
+            self.sends_itself = sends_itself && self.own.is_some();
             self.lead(lead);
             return looked;
         };
+        self.sends_itself = false;
         let (looked, lead) = asked.told_by_waiter(now, |read| look(Some(read)));
         if asked.is_led_on() {
             asked.lead_on(self.runtime);

@@ -142,7 +142,7 @@ impl Process {
         }
         let key = queue_key();
         let by = leader(&key);
-        if !self.tell(turn, |client, at| client.goes_on(by, at)) {
+        if !self.tell(turn, |client, at| client.continue_or_dismiss(by, at)) {
             self.leader = Leader::Idle;
         }
     }
@@ -266,7 +266,7 @@ impl Process {
                 let queues = &self.client.queues.by_key;
                 if queues
                     .values()
-                    .any(|it| it.refused.iter().any(|of| of.0 == waiter_id))
+                    .any(|it| it.refused.contains_key(&waiter_id))
                 {
                     if let Some((sent, _)) = self.contenders[who].over.take() {
                         self.unread(turn, &sent, false, true);

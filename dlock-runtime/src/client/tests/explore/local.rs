@@ -379,7 +379,9 @@ impl Local {
             self.tell(forgets, |client, at| {
                 client.unsent((&key, epoch), refusal, at)
             });
-            let goes_on = self.tell(forgets, |client, at| client.goes_on((&key, epoch), at));
+            let goes_on = self.tell(forgets, |client, at| {
+                client.continue_or_dismiss((&key, epoch), at)
+            });
             self.start(goes_on.then_some(epoch), forgets);
             return None;
         }
@@ -420,6 +422,7 @@ impl Local {
             looked,
             lead,
             answered,
+            ..
         } = self.tell(forgets, |client, at| {
             client.look(&queue_key(), &request, (waiter_id, &waker), read, at)
         });

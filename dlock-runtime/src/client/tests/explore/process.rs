@@ -291,24 +291,32 @@ impl Process {
 
     /// The process learns of its connection's end: messages may have been missed.
     pub(super) fn broken(&mut self, turn: &mut Turn<'_>, behind: &[Token]) {
-        match std::mem::replace(&mut self.leader, Leader::Idle) {
-            Leader::Idle => {}
-            Leader::Acquiring { sent, reader } => self.ask_failed(turn, sent, reader, false),
-            Leader::Polling { attempt, sent } => self.poll_failed(turn, &attempt, sent),
-        }
         for token in behind {
             self.client.tokens.cancel_failed(*token, turn.now());
         }
+        // All that was sent over it, before a waiter looks and sends anew.
+        let leader = std::mem::replace(&mut self.leader, Leader::Idle);
+        let mut gave_up = Vec::new();
         for who in 0..self.contenders.len() {
             if let Some((sent, _)) = self.contenders[who].over.take() {
                 self.unread(turn, &sent, false, false);
-                self.leave(turn, who);
+                gave_up.push(who);
             }
             match self.contenders[who].phase.clone() {
                 Phase::Confirming { body, .. } => self.confirm_failed(turn, who, &body),
                 Phase::Releasing { token, .. } => self.release_unclear(turn, who, token),
                 Phase::Body(body) => self.downgrade_unclear(body.token),
                 _ => {}
+            }
+        }
+        match leader {
+            Leader::Idle => {}
+            Leader::Acquiring { sent, reader } => self.ask_failed(turn, sent, reader, false),
+            Leader::Polling { attempt, sent } => self.poll_failed(turn, &attempt, sent),
+        }
+        for who in gave_up {
+            if let Phase::Queue(_) | Phase::Alone = self.contenders[who].phase {
+                self.leave(turn, who);
             }
         }
         self.tell(turn, |client, at| client.disconnected(&queue_key(), at));

@@ -156,7 +156,7 @@ fn a_refused_waiter_hears_it() {
     for number in 0..MANY {
         let queue_key = QueueKey::for_all(format!("k{number}").into());
         let queue_state = keys.at(&queue_key, Moment::from_nanos(number as u64));
-        queue_state.refused.push((1, AcquireRefusal::ShutDown));
+        queue_state.refused.insert(1, AcquireRefusal::ShutDown);
     }
     assert_eq!(keys.by_key.len(), MANY);
 }

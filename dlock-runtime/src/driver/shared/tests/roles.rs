@@ -122,7 +122,7 @@ impl Site {
                 self.answered(leader_epoch, &sent, answer);
             }
             let by = (&queue_key, leader_epoch);
-            if self.tell(|client, at| client.goes_on(by, at)) {
+            if self.tell(|client, at| client.continue_or_dismiss(by, at)) {
                 self.spawn(move |site| site.lead(leader_epoch));
             }
         }

@@ -21,7 +21,7 @@ use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{Action, Census};
 use crate::client::{Client, ClientRules, SentAcquire};
-use crate::driver::shared::{EngineHost, SharedClient, Step};
+use crate::driver::shared::{EngineHost, MachineStep, SharedClient};
 use crate::policy::commands::{Acquire, Cancelled, Claim};
 use crate::values::bounds::Bounds;
 use crate::values::handoff::Handoff;
@@ -247,7 +247,7 @@ impl Site {
     /// A step of the machine; the watchdog cleans up at once.
     pub(super) fn tell<T>(
         self: &Arc<Self>,
-        step: impl FnOnce(&mut Client<EngineHost>, Step<'_>) -> T,
+        step: impl FnOnce(&mut Client<EngineHost>, MachineStep<'_>) -> T,
     ) -> T {
         self.shared
             .tell(self.now(), step, |token| self.clean_up(token))

@@ -13,11 +13,11 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-use super::leader::{Asked, Leader};
+use super::leader::{EndedAcquire, Leader};
 use crate::driver::locked_future::boxed;
 use crate::values::moment::Moment;
 
-type BoxedAcquire = Pin<Box<dyn Future<Output = Asked> + Send>>;
+type BoxedAcquire = Pin<Box<dyn Future<Output = EndedAcquire> + Send>>;
 
 pub(in crate::driver) struct FirstAcquire {
     slot: Mutex<AcquirePlace>,
@@ -61,7 +61,7 @@ impl FirstAcquire {
 
     /// Polled by the first waiter. `Ready`: it has ended as `asked` says then; or, if that is `None`,
     /// it has moved to a task of its own.
-    pub(super) fn poll(&self, cx: &mut Context<'_>, asked: &mut Option<Asked>) -> Poll<()> {
+    pub(super) fn poll(&self, cx: &mut Context<'_>, asked: &mut Option<EndedAcquire>) -> Poll<()> {
         let AcquirePlace::Rests(mut acquire) = self.replace(AcquirePlace::IsPolled) else {
             *self.slot() = AcquirePlace::Gone;
             return Poll::Ready(());
