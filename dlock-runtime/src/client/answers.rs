@@ -6,7 +6,6 @@
 //! that was replaced changes nothing but what its own token has at the server, and wakes the current
 //! one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::host::{ClientActions, ClientHost};
@@ -510,70 +509,5 @@ impl<H: ClientHost> AtQueue<'_, H> {
         self.state.failed.0 = Some(Box::new((self.now, error)));
         self.polls_again(token, pause.length);
         pause.mention
-    }
-}
-
-/// Messages that a server sends by itself.
-impl<H: ClientHost> Client<H> {
-    /// A push says that an attempt was granted. `grant`: `None` if the time of the grant is not
-    /// known; then the leader polls for it. Returns whether it is about an attempt of a queue.
-    pub(crate) fn pushed(
-        &mut self,
-        key: &Arc<str>,
-        value: &str,
-        grant: Option<Grant>,
-        at: (Moment, &mut ClientActions<H>),
-    ) -> bool {
-        let Some(queue_key) = self.queues.awaits(key, value) else {
-            return false;
-        };
-        let pushed = self.at(&queue_key, at, |it| {
-            let Some(token) = it.state.queue.awaits(value) else {
-                return false;
-            };
-            match grant {
-                Some(grant) => {
-                    if it.granted(token, grant) {
-                        it.state.wake_called(it.out);
-                    }
-                }
-                None => it.hinted(),
-            }
-            true
-        });
-        pushed.unwrap_or(false)
-    }
-
-    /// The lock may be free at a node: the queues to which that is news ask for it again. A node's
-    /// message carries no right, and false ones cost few acquires.
-    pub(crate) fn freed(&mut self, key: &Arc<str>, (now, out): (Moment, &mut ClientActions<H>)) {
-        for queue_key in self.queues.news_for(key) {
-            self.at(&queue_key, (now, out), |it| {
-                if it.state.queue.freed(it.now) {
-                    it.state.wake_leader(it.out);
-                }
-            });
-        }
-    }
-
-    /// Pushes may have been missed: the leader polls.
-    pub(crate) fn disconnected(
-        &mut self,
-        queue_key: &QueueKey,
-        at: (Moment, &mut ClientActions<H>),
-    ) {
-        self.at(queue_key, at, |it| {
-            it.state.queue.poll_now(it.now);
-            it.state.wake_leader(it.out);
-        });
-    }
-}
-
-impl<H: ClientHost> AtQueue<'_, H> {
-    /// The leader polls, but not for every such message.
-    fn hinted(&mut self) {
-        if self.state.queue.hint(self.now) {
-            self.state.wake_leader(self.out);
-        }
     }
 }

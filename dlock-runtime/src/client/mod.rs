@@ -6,10 +6,11 @@
 //! from its grant to its end, `tokens` every token of this process until nothing of it is left on
 //! the server, `local_queue` the order of the waiters of one key, and `retry` when to try again.
 //! [`Client`] is all of them: `waiting` has what waiters do, `leading` what the sender of a queue's
-//! commands does, `answers` what the server's answers mean, `past_try` the tries past the queue,
-//! `holding` the end of a hold; `queue_state` is one queue with its sender and wakers,
-//! `queue_table` holds all queues. `driver` calls it under the mutex of `driver/shared`, and
-//! carries out what it says after unlocking. `docs/inside/client.md` has the table.
+//! commands does, `answers` what the server's answers mean and `messages` what it says unasked,
+//! `past_try` the tries past the queue, `holding` the end of a hold; `queue_state` is one queue with
+//! its sender and wakers, `queue_table` holds all queues. `driver` calls it under the mutex of
+//! `driver/shared`, and carries out what it says after unlocking. `docs/inside/client.md` has the
+//! table.
 //!
 //! Invariants: a token that leaves its queue without being taken is cleaned up in the same step, or
 //! was never granted; a lock that is handed on has exactly one holder at each moment; nothing is
@@ -24,6 +25,7 @@ mod host;
 mod leading;
 pub(crate) mod lease;
 pub(crate) mod local_queue;
+mod messages;
 mod past_try;
 pub(crate) mod queue_key;
 mod queue_state;
