@@ -14,12 +14,14 @@ use super::local_queue::{Attempt, Grant, MessageOutcome};
 use super::queue_key::QueueKey;
 use super::queue_state::LeaderEpoch;
 use super::retry::{self, Pause};
+use super::tokens::Tokens;
 use super::{AtQueue, Client};
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum, Polled};
 use crate::values::entry;
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
+
 /// An acquire on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SentAcquire {
@@ -214,41 +216,34 @@ impl<H: ClientHost> Client<H> {
         queue_key: Option<&QueueKey>,
         sent: &SentAcquire,
         (is_open, follows): (bool, Option<Moment>),
-        (now, out): (Moment, &mut ClientActions<H>),
+        at: (Moment, &mut ClientActions<H>),
     ) -> bool {
-        if let Some(queue_key) = queue_key {
-            let ended = self.at(queue_key, (now, out), |it| it.ended(sent, is_open, follows));
-            return ended.unwrap_or(false);
+        match queue_key {
+            Some(queue_key) => {
+                let ended = self.at(queue_key, at, |it| it.ended(sent, is_open, follows));
+                ended.unwrap_or(false)
+            }
+            None => end(&mut self.tokens, sent, (is_open, follows), at.0),
         }
-        if is_open {
-            let (not_after, give_up) = (sent.command.not_after, sent.give_up);
-            self.tokens
-                .abandoned(sent.token, not_after, give_up, follows, now);
-        } else {
-            self.tokens.not_granted(sent.token);
-        }
-        is_open
     }
 
-    /// A leader's acquire could not be sent.
+    /// A leader's acquire could not be sent. Returns for how long an outage has lasted that has to be
+    /// mentioned now.
     pub(crate) fn unsent(
         &mut self,
         (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
         fault: AttemptFault<H::Error>,
         at: (Moment, &mut ClientActions<H>),
-    ) -> Answered {
+    ) -> Option<Duration> {
         let mention = self.at(queue_key, at, |it| {
             let is_current = it.is_current(leader_epoch);
             is_current.then(|| it.failed(fault)).flatten()
         });
-        Answered {
-            mention: mention.flatten(),
-            ..Answered::default()
-        }
+        mention.flatten()
     }
 
     /// A leader's poll was answered, or failed. `is_here`: grants for its attempt arrive on the
-    /// connection that it went over.
+    /// connection that it went over. Returns as [`unsent`](Self::unsent) does.
     pub(crate) fn polled(
         &mut self,
         (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
@@ -256,7 +251,7 @@ impl<H: ClientHost> Client<H> {
         answer: Result<Polled, AttemptFault<H::Error>>,
         (is_here, is_told): (bool, bool),
         at: (Moment, &mut ClientActions<H>),
-    ) -> Answered {
+    ) -> Option<Duration> {
         let mention = self.at(queue_key, at, |it| {
             if !it.is_current(leader_epoch) {
                 it.state.wake_leader(it.out); // what was polled for may be gone
@@ -269,11 +264,24 @@ impl<H: ClientHost> Client<H> {
                 Err(fault) => it.poll_failed(leader_epoch, attempt.token, fault),
             }
         });
-        Answered {
-            mention: mention.flatten(),
-            ..Answered::default()
-        }
+        mention.flatten()
     }
+}
+
+/// Nothing is left of an acquire, or the clean-up has it from now on: `is_open`, which is returned.
+fn end<T: Clone>(
+    tokens: &mut Tokens<T>,
+    sent: &SentAcquire,
+    (is_open, follows): (bool, Option<Moment>),
+    now: Moment,
+) -> bool {
+    if is_open {
+        let (not_after, give_up) = (sent.command.not_after, sent.give_up);
+        tokens.abandoned(sent.token, not_after, give_up, follows, now);
+    } else {
+        tokens.not_granted(sent.token);
+    }
+    is_open
 }
 
 /// Acquires.
@@ -327,26 +335,24 @@ impl<H: ClientHost> AtQueue<'_, H> {
     /// Of an acquire that leaves nothing for a waiter or holder. Returns whether a `cancel` has to
     /// follow it: not if a push came first, and the token is in use or cleaned up already.
     fn ended(&mut self, sent: &SentAcquire, is_open: bool, follows: Option<Moment>) -> bool {
-        if !self.state.queue.ended(sent.token, self.now) {
-            return false;
-        }
-        if is_open {
-            let (not_after, give_up) = (sent.command.not_after, sent.give_up);
-            self.tokens
-                .abandoned(sent.token, not_after, give_up, follows, self.now);
-        } else {
-            self.tokens.not_granted(sent.token);
-        }
-        is_open
+        let is_ours = self.state.queue.ended(sent.token, self.now);
+        is_ours && end(self.tokens, sent, (is_open, follows), self.now)
     }
 
     /// The lock is ours: an answer or a push says so. The first notification wins. Returns whether a
     /// waiter has the turn by it.
-    pub(super) fn granted(&mut self, token: Token, grant: Grant) -> bool {
+    fn granted(&mut self, token: Token, grant: Grant) -> bool {
         let (bounds, margin) = (&self.rules.handoff, self.rules.margin);
         let grant = grant.with_handoff_limit(bounds, margin, self.now);
         let outcome = self.state.queue.granted(token, grant);
         self.settle(&outcome)
+    }
+
+    /// The same, and the waiter that has the turn is woken.
+    pub(super) fn granted_to_called(&mut self, token: Token, grant: Grant) {
+        if self.granted(token, grant) {
+            self.state.wake_called(self.out);
+        }
     }
 
     /// Returns whether it was about our attempt, and somebody wants it.
@@ -464,9 +470,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
                 if is_current {
                     self.state.succeeded();
                 }
-                if self.granted(token, Grant::in_turn(sent, left, epoch, time)) {
-                    self.state.wake_called(self.out);
-                }
+                self.granted_to_called(token, Grant::in_turn(sent, left, epoch, time));
             }
             // The connection has changed, so a grant would reach nobody; or the key has lost its
             // time to live, which only an acquire handles.

@@ -5,6 +5,8 @@
 //! the queue's current one changes nothing but what its own token has at the server, and wakes the
 //! current one.
 
+use std::time::Duration;
+
 use super::answers::SentAcquire;
 use super::host::{ClientActions, ClientHost, ClientWaker as _, WakerSource};
 use super::local_queue::{Attempt, LeaderStep};
@@ -33,7 +35,7 @@ pub(crate) struct Answered {
     /// connection.
     pub(crate) cancels_behind: bool,
     /// An outage has to be mentioned now: how long it has lasted.
-    pub(crate) mention: Option<std::time::Duration>,
+    pub(crate) mention: Option<Duration>,
     /// A waiter has the turn now.
     pub(crate) is_granted: bool,
 }
@@ -65,8 +67,8 @@ impl<H: ClientHost> Client<H> {
         (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
         at: (Moment, &mut ClientActions<H>),
     ) -> bool {
-        let continue_or_dismiss = self.at(queue_key, at, |it| it.continue_or_dismiss(leader_epoch));
-        continue_or_dismiss.flatten().is_some()
+        let goes_on = self.at(queue_key, at, |it| it.continue_or_dismiss(leader_epoch));
+        goes_on.flatten().is_some()
     }
 
     /// An acquire is about to be sent; `false`: do not send it. Another leader has taken over, or

@@ -30,11 +30,7 @@ impl<H: ClientHost> Client<H> {
                 return false;
             };
             match grant {
-                Some(grant) => {
-                    if it.granted(token, grant) {
-                        it.state.wake_called(it.out);
-                    }
-                }
+                Some(grant) => it.granted_to_called(token, grant),
                 None => it.hinted(),
             }
             true

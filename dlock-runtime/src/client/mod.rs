@@ -54,7 +54,7 @@ pub(crate) use self::answers::{
 };
 pub(crate) use self::holding::ReturnedTo;
 pub(crate) use self::host::{ClientActions, ClientHost, ClientRules, ClientWaker};
-pub(crate) use self::leading::{Answered, LeaderTurn};
+pub(crate) use self::leading::LeaderTurn;
 pub(crate) use self::past_try::{PastLook, PastStep, PastTry};
 pub(crate) use self::queue_state::LeaderEpoch;
 pub(crate) use self::waiting::{JoinedQueue, LookReply, Looked};

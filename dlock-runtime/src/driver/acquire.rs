@@ -376,17 +376,18 @@ async fn past_the_queue(
             Ok((attempt, answer)) => (Some(attempt), answer),
             Err(error) => (None, Err(attempt::fault(error))),
         };
-        let busy = match (tries.answered(answer), attempt) {
-            (PastStep::Take(grant), Some(attempt)) => {
-                match take(core, spec, attempt, grant, begun) {
+        let busy = match tries.answered(answer) {
+            PastStep::Take(grant) => {
+                let taken = attempt.and_then(|it| take(core, spec, it, grant, begun));
+                match taken {
                     Some(guard) => return Ok((guard, grant)),
                     None => break AcquireRefusal::LeaseOver,
                 }
             }
-            (PastStep::Take(_), None) | (PastStep::Again, _) => continue,
-            (PastStep::Look(busy), _) => busy,
-            (PastStep::Refused(why), _) => break why,
-            (PastStep::OwnEnd(error), _) => {
+            PastStep::Again => continue,
+            PastStep::Look(busy) => busy,
+            PastStep::Refused(why) => break why,
+            PastStep::OwnEnd(error) => {
                 let own = attempt::own_end(core, spec, begun);
                 break own.unwrap_or(AcquireRefusal::Server(error));
             }

@@ -201,7 +201,7 @@ impl Drop for OpenAttempt {
 pub(super) fn standing(core: &Core, busy: &Busy) -> Option<Standing> {
     let ours = core.token_in(&busy.value)?;
     let now = core.now();
-    Some(core.tell(now, |client, _| client.standing(ours, now)))
+    Some(core.ask(|client| client.standing(ours, now)))
 }
 
 /// Whether somebody has the lock by the value in the way. Otherwise it is this pool's own: an
@@ -216,9 +216,7 @@ pub(super) fn own_end(
     spec: &AcquireSpec,
     begun: Moment,
 ) -> Option<AcquireRefusal<CommandError>> {
-    core.tell(begun, |client, _| {
-        client.failed_since(&spec.queue_key, begun)
-    })
+    core.ask(|client| client.failed_since(&spec.queue_key, begun))
 }
 
 /// Why a call for this lock does not get it.

@@ -286,8 +286,13 @@ impl Core {
         self.watchdog.shared().tell(now, step, nudge)
     }
 
+    /// Asks the machine something; nothing changes.
+    pub(in crate::driver) fn ask<T>(&self, question: impl FnOnce(&Client<EngineHost>) -> T) -> T {
+        question(&self.watchdog.shared().lock().client)
+    }
+
     fn queue_keys(&self) -> Vec<QueueKey> {
-        self.watchdog.shared().lock().client.queues.keys()
+        self.ask(|client| client.queues.keys())
     }
 
     pub(crate) fn lock_orders(&self) -> &Mutex<LockOrders> {

@@ -22,7 +22,7 @@ use crate::client::local_queue::Attempt;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::{
-    AcquireRefusal, Answered, Heard, LeaderEpoch, LeaderTurn, LookReply, Looked, ReadAnswer,
+    AcquireRefusal, Heard, LeaderEpoch, LeaderTurn, LookReply, Looked, ReadAnswer,
 };
 use crate::driver::attempt::{self, AttemptAnswer, OpenAttempt};
 use crate::driver::core::Core;
@@ -191,12 +191,16 @@ impl EndedAcquire {
     }
 
     /// A task tells the answer.
-    fn told(mut self) -> Leader {
-        let leader = self.leader;
-        if let (Some(open), Some(answer)) = (&mut self.open, self.answer) {
+    fn told(self) -> Leader {
+        let Self {
+            leader,
+            open,
+            answer,
+        } = self;
+        if let (Some(mut open), Some(answer)) = (open, answer) {
             let now = leader.now();
             let failed = answer.as_ref().err().map(|fault| fault.error.clone());
-            let heard = leader.hear(open, &answer, now);
+            let heard = leader.hear(&open, &answer, now);
             let answer = (&open.sent, answer);
             let answered = leader.core.tell(now, |client, at| {
                 client.answered(leader.by(), answer, heard, at)
@@ -205,7 +209,7 @@ impl EndedAcquire {
             if answered.mention.is_some() {
                 let late = || attempt::in_words(&leader.spec, AcquireRefusal::ClockAhead);
                 if let Some(failed) = failed.or_else(late) {
-                    leader.mention(answered, &failed);
+                    leader.mention(answered.mention, &failed);
                 }
             }
         }
@@ -291,10 +295,10 @@ impl Leader {
     fn not_connected(&self, error: CommandError) {
         let (now, fault) = (self.now(), attempt::fault(error));
         let failed = fault.error.clone();
-        let answered = self
+        let mention = self
             .core
             .tell(now, |client, at| client.unsent(self.by(), fault, at));
-        self.mention(answered, &failed);
+        self.mention(mention, &failed);
     }
 
     /// Asks what became of the attempt. A poll that is not sent alone goes out in a batch with those
@@ -328,17 +332,17 @@ impl Leader {
         }
         let failed = answer.as_ref().err().cloned();
         let (answer, of) = (answer.map_err(attempt::fault), (attempt, sent));
-        let answered = core.tell(self.now(), |client, at| {
+        let mention = core.tell(self.now(), |client, at| {
             client.polled(self.by(), of, answer, heard, at)
         });
         if let Some(failed) = failed {
-            self.mention(answered, &failed);
+            self.mention(mention, &failed);
         }
     }
 
     /// Mentions an outage through which the queue waits, from time to time.
-    fn mention(&self, answered: Answered, failed: &CommandError) {
-        if let Some(lasted) = answered.mention {
+    fn mention(&self, lasted: Option<Duration>, failed: &CommandError) {
+        if let Some(lasted) = lasted {
             let key = self.core.parts(self.queue_key().key());
             observe::waiting_through_outage(key, lasted, failed);
         }

@@ -194,8 +194,7 @@ impl Drop for Waiter<'_> {
         }
         let queue_key = &self.spec.queue_key;
         let others_wait = if self.done {
-            let state = self.core.watchdog().shared().lock();
-            state.client.has_waiters(queue_key)
+            (self.core).ask(|client| client.has_waiters(queue_key))
         } else {
             let now = self.core.now();
             (self.core).tell(now, |client, at| client.leave(queue_key, self.id, at))

@@ -4,7 +4,7 @@
 use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::local_queue::{Attempt, Grant};
 use crate::client::queue_key::QueueKey;
-use crate::client::{Client, ClientHost, ClientRules, ClientWaker, LeaderEpoch};
+use crate::client::{AttemptFault, Client, ClientHost, ClientRules, ClientWaker, LeaderEpoch};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -91,4 +91,15 @@ pub(super) fn rules(run: &Run) -> ClientRules {
 /// The one queue of a process.
 pub(super) fn queue_key() -> QueueKey {
     QueueKey::for_all(KEY.into())
+}
+
+/// A command without a clear answer, which may pass by itself.
+pub(super) fn unclear(is_open: bool) -> AttemptFault<()> {
+    AttemptFault {
+        error: (),
+        is_open,
+        may_pass: true,
+        is_elsewhere: false,
+        is_answered: false,
+    }
 }

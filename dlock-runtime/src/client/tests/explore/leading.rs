@@ -1,14 +1,15 @@
 //! The commands of a process's queue: its leader and its only contender send them, as in
 //! `driver/waiting`. What the answers mean, the machine says.
 
-use super::host::{AlwaysAwake, queue_key};
+use super::host::{AlwaysAwake, queue_key, unclear};
 use super::mutants::Mutant;
 use super::process::{Leader, Phase, Process, Turn, leader};
 use super::seen::Witness;
 use super::world::What;
 use crate::client::answers::Landed;
+use crate::client::leading::Answered;
 use crate::client::local_queue::{Attempt, Remote};
-use crate::client::{Answered, AttemptFault, Heard, LeaderTurn, ReadAnswer, SentAcquire};
+use crate::client::{AttemptFault, Heard, LeaderTurn, ReadAnswer, SentAcquire};
 use crate::policy::commands::{Acquire, Acquired, Claim, Polled};
 use crate::values::entry;
 use crate::values::moment::Moment;
@@ -121,25 +122,18 @@ impl Process {
         }
         self.commands
             .forget(sent.token, |what| matches!(what, What::Acquire(_)));
-        self.answered(turn, sent, reader, Err(may_pass(true)), link);
+        self.answered(turn, sent, reader, Err(unclear(true)), link);
     }
 
     pub(super) fn poll_failed(&mut self, turn: &Turn<'_>, attempt: &Attempt, sent: Moment) {
-        self.tell_poll(turn, attempt, sent, Err(may_pass(false)));
+        self.tell_poll(turn, attempt, sent, Err(unclear(false)));
     }
 
     /// The run has no more tokens for this process: all waiters leave, as after a permanent
     /// refusal.
     fn reject(&mut self, turn: &Turn<'_>) {
         self.tell(turn, |client, at| client.reject_all(&queue_key(), at));
-        for who in 0..self.contenders.len() {
-            if let Phase::Queue(_) = self.contenders[who].phase {
-                if let Some((sent, _)) = self.contenders[who].over.take() {
-                    self.unread(turn, &sent, false, true);
-                }
-                self.leave_refused(turn, who);
-            }
-        }
+        self.read_refusals(turn);
         let key = queue_key();
         let by = leader(&key);
         if !self.tell(turn, |client, at| client.continue_or_dismiss(by, at)) {
@@ -153,16 +147,6 @@ impl Process {
             self.tell(turn, |client, at| client.leave(&queue_key(), waiter_id, at));
         }
         self.contenders[who].phase = Phase::Done;
-    }
-}
-
-fn may_pass(is_open: bool) -> AttemptFault<()> {
-    AttemptFault {
-        error: (),
-        is_open,
-        may_pass: true,
-        is_elsewhere: false,
-        is_answered: false,
     }
 }
 

@@ -7,31 +7,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::host::queue_key;
+use super::host::{ModelRequest, queue_key, unclear};
 use super::local_steps::{
-    Answer, Forgets, LeaderTask, LocalHost, LocalRequest, LocalWaker, OwnAcquire, Step, TokenEnd,
-    Waiter,
+    Answer, Forgets, LEASE, LeaderTask, LocalHost, LocalWaker, OwnAcquire, Step, TokenEnd, Waiter,
+    landed, number, polled, request, sent,
 };
-use crate::client::answers::Landed;
-use crate::client::lease::LeaseTerms;
 use crate::client::local_queue::{Grant, LocalQueue, Remote, WaiterId};
 use crate::client::queue_state::QueuedWaiter;
 use crate::client::tokens::ReleaseBy;
 use crate::client::{
-    AcquireAnswer, AttemptFault, Client, ClientActions, ClientRules, Heard, LeaderEpoch,
-    LeaderTurn, LookReply, Looked, ReadAnswer, ReturnedTo, SentAcquire,
+    AttemptFault, Client, ClientActions, ClientRules, Heard, LeaderEpoch, LeaderTurn, LookReply,
+    Looked, ReadAnswer, ReturnedTo, SentAcquire,
 };
-use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
-use crate::values::bounds::Bounds as LeaseBounds;
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-use crate::values::ttl::{Margin, Ttl};
 
 pub(super) const WAITERS: usize = 3;
-
-/// Longer than a turn, shorter than three ticks.
-const LEASE: Duration = Duration::from_millis(2500);
 
 const HEARD: Heard = Heard {
     is_told: true,
@@ -54,7 +46,7 @@ pub(super) struct Bounds {
     pub(super) stuck: bool,
 }
 
-pub(super) type Queue = LocalQueue<QueuedWaiter<LocalRequest, LocalWaker>>;
+pub(super) type Queue = LocalQueue<QueuedWaiter<ModelRequest, LocalWaker>>;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Local {
@@ -570,89 +562,4 @@ impl Local {
             LeaderTask::Ready | LeaderTask::Sleeping { .. } => {}
         }
     }
-}
-
-fn request(who: usize) -> LocalRequest {
-    let terms = LeaseTerms {
-        ttl: Ttl::new(LEASE).expect("in range"),
-        renew: None,
-        bounds: LeaseBounds::default(),
-        margin: Margin::DEFAULT,
-    };
-    LocalRequest { who, terms }
-}
-
-fn sent(number: u64, at: Moment) -> SentAcquire {
-    SentAcquire {
-        token: Token::of_test(number),
-        command: Acquire {
-            claim: Claim {
-                key: queue_key().key().clone(),
-                value: number.to_string().into(),
-                queues: true,
-            },
-            lease: Ttl::new(LEASE).expect("in range"),
-            not_after: 0,
-            repair_missing_ttl: None,
-        },
-        at,
-        give_up: Moment::NEVER,
-    }
-}
-
-fn landed(sent: &SentAcquire, answer: Answer) -> AcquireAnswer<()> {
-    let (time, epoch) = (1, 1);
-    match answer {
-        Answer::Granted => Ok(Landed::Granted(Grant::in_turn(sent.at, LEASE, epoch, time))),
-        Answer::Queued => Ok(sent.landed(Acquired::Queued(others()))),
-        Answer::Nothing => Ok(sent.landed(Acquired::Late { time })),
-        Answer::Unclear => Err(unclear(true)),
-        Answer::Refused => Err(AttemptFault {
-            may_pass: false,
-            ..unclear(false)
-        }),
-    }
-}
-
-fn polled(answer: Answer) -> Result<Polled, AttemptFault<()>> {
-    let (time, epoch) = (1, 1);
-    match answer {
-        Answer::Granted => Ok(Polled::Yours {
-            time,
-            epoch,
-            left: LEASE,
-        }),
-        Answer::Queued => Ok(Polled::Queued(others())),
-        Answer::Nothing => Ok(Polled::Gone { time }),
-        Answer::Unclear => Err(unclear(true)),
-        Answer::Refused => Err(AttemptFault {
-            may_pass: false,
-            ..unclear(false)
-        }),
-    }
-}
-
-fn unclear(is_open: bool) -> AttemptFault<()> {
-    AttemptFault {
-        error: (),
-        is_open,
-        may_pass: true,
-        is_elsewhere: false,
-        is_answered: false,
-    }
-}
-
-/// Another process has it.
-fn others() -> Busy {
-    Busy {
-        time: 1,
-        left: Left::For(LEASE),
-        value: "another".to_owned(),
-    }
-}
-
-pub(super) fn number(token: Token) -> u64 {
-    (1..=9)
-        .find(|number| Token::of_test(*number) == token)
-        .expect("a token of this model")
 }

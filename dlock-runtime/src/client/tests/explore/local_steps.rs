@@ -1,11 +1,20 @@
-//! The steps and states for exploring the waiters of one process.
+//! The steps and states for exploring the waiters of one process; what is sent and answered there.
 
+use std::time::Duration;
+
+use super::host::{ModelRequest, queue_key, unclear};
+use crate::client::answers::Landed;
 use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::local_queue::{Attempt, WaiterId};
-use crate::client::{ClientHost, ClientWaker, LeaderEpoch, SentAcquire};
+use crate::client::local_queue::{Attempt, Grant, WaiterId};
+use crate::client::{
+    AcquireAnswer, AttemptFault, ClientHost, ClientWaker, LeaderEpoch, SentAcquire,
+};
+use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
+use crate::values::bounds::Bounds;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
+use crate::values::ttl::{Margin, Ttl};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Waiter {
@@ -103,28 +112,22 @@ pub(super) enum LocalWaker {
     Leader(LeaderEpoch),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct LocalRequest {
-    pub(super) who: usize,
-    pub(super) terms: LeaseTerms,
-}
-
 impl ClientHost for LocalHost {
     type Waker = LocalWaker;
     type Flight = ();
     type Holder = Token;
-    type Request = LocalRequest;
+    type Request = ModelRequest;
     type Error = ();
 
-    fn holder(&self, _: &LocalRequest, attempt: Attempt, _: &Lease) -> Token {
+    fn holder(&self, _: &ModelRequest, attempt: Attempt, _: &Lease) -> Token {
         attempt.token
     }
 
-    fn terms(request: &LocalRequest) -> &LeaseTerms {
+    fn terms(request: &ModelRequest) -> &LeaseTerms {
         &request.terms
     }
 
-    fn kind(_: &LocalRequest) -> &Kind {
+    fn kind(_: &ModelRequest) -> &Kind {
         &Kind::Exclusive
     }
 }
@@ -139,4 +142,82 @@ impl ClientWaker for LocalWaker {
     fn will_wake(&self, source: &LocalWaker) -> bool {
         self == source
     }
+}
+
+/// Longer than a turn, shorter than three ticks.
+pub(super) const LEASE: Duration = Duration::from_millis(2500);
+
+pub(super) fn request(who: usize) -> ModelRequest {
+    let terms = LeaseTerms {
+        ttl: Ttl::new(LEASE).expect("in range"),
+        renew: None,
+        bounds: Bounds::default(),
+        margin: Margin::DEFAULT,
+    };
+    ModelRequest { who, terms }
+}
+
+pub(super) fn sent(number: u64, at: Moment) -> SentAcquire {
+    SentAcquire {
+        token: Token::of_test(number),
+        command: Acquire {
+            claim: Claim {
+                key: queue_key().key().clone(),
+                value: number.to_string().into(),
+                queues: true,
+            },
+            lease: Ttl::new(LEASE).expect("in range"),
+            not_after: 0,
+            repair_missing_ttl: None,
+        },
+        at,
+        give_up: Moment::NEVER,
+    }
+}
+
+pub(super) fn landed(sent: &SentAcquire, answer: Answer) -> AcquireAnswer<()> {
+    let (time, epoch) = (1, 1);
+    match answer {
+        Answer::Granted => Ok(Landed::Granted(Grant::in_turn(sent.at, LEASE, epoch, time))),
+        Answer::Queued => Ok(sent.landed(Acquired::Queued(others()))),
+        Answer::Nothing => Ok(sent.landed(Acquired::Late { time })),
+        Answer::Unclear => Err(unclear(true)),
+        Answer::Refused => Err(AttemptFault {
+            may_pass: false,
+            ..unclear(false)
+        }),
+    }
+}
+
+pub(super) fn polled(answer: Answer) -> Result<Polled, AttemptFault<()>> {
+    let (time, epoch) = (1, 1);
+    match answer {
+        Answer::Granted => Ok(Polled::Yours {
+            time,
+            epoch,
+            left: LEASE,
+        }),
+        Answer::Queued => Ok(Polled::Queued(others())),
+        Answer::Nothing => Ok(Polled::Gone { time }),
+        Answer::Unclear => Err(unclear(true)),
+        Answer::Refused => Err(AttemptFault {
+            may_pass: false,
+            ..unclear(false)
+        }),
+    }
+}
+
+/// Another process has it.
+fn others() -> Busy {
+    Busy {
+        time: 1,
+        left: Left::For(LEASE),
+        value: "another".to_owned(),
+    }
+}
+
+pub(super) fn number(token: Token) -> u64 {
+    (1..=9)
+        .find(|number| Token::of_test(*number) == token)
+        .expect("a token of this model")
 }
