@@ -2,7 +2,7 @@
 //! and why some of them were refused.
 //!
 //! It decides nothing by itself; `waiting`, `leading` and `answers` do. Invariants: a waker is kept
-//! until it is called once, and called in [`ClientActions`](super::ClientActions); while somebody
+//! until it is called once, and called in [`ClientActions`]; while somebody
 //! waits, there is a sender, or all waiters were woken.
 
 use std::collections::BTreeMap;
