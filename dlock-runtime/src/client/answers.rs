@@ -8,14 +8,14 @@
 
 use std::time::Duration;
 
-use super::host::{ClientActions, ClientHost};
+use super::host::ClientHost;
 use super::leading::Answered;
-use super::local_queue::{Attempt, Grant, MessageOutcome};
+use super::local_queue::{Grant, MessageOutcome};
 use super::queue_key::QueueKey;
 use super::queue_state::LeaderEpoch;
 use super::retry::{self, Pause};
 use super::tokens::Tokens;
-use super::{AtQueue, Client};
+use super::{Client, QueueStep, Told};
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum, Polled};
 use crate::values::entry;
 use crate::values::holder::{self, Holder, Reading};
@@ -121,13 +121,6 @@ pub(crate) struct ReadAnswer<'a, E> {
 }
 
 impl SentAcquire {
-    pub(crate) fn attempt(&self) -> Attempt {
-        Attempt {
-            token: self.token,
-            claim: self.command.claim.clone(),
-        }
-    }
-
     /// Reads its answer.
     pub(crate) fn landed(&self, answer: Acquired) -> Landed {
         match answer {
@@ -191,85 +184,25 @@ pub(crate) fn in_the_way(busy: &Busy) -> InTheWay {
 }
 
 impl<H: ClientHost> Client<H> {
-    /// A leader's acquire was answered, or failed.
-    pub(crate) fn answered(
-        &mut self,
-        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
-        (sent, answer): (&SentAcquire, AcquireAnswer<H::Error>),
-        heard: Heard,
-        at: (Moment, &mut ClientActions<H>),
-    ) -> Answered {
-        let answered = self.at(queue_key, at, |it| {
-            let answered = it.answered(leader_epoch, sent, answer, heard);
-            if answered.is_granted {
-                it.state.wake_called(it.out);
-            }
-            answered
-        });
-        answered.unwrap_or_default()
-    }
-
-    /// An acquire without a queue has ended; `queue_key`: that of one whose answer nobody reads.
-    /// `is_open`: a server may have something of it. Returns whether a `cancel` has to follow it.
+    /// An acquire has ended whose answer nobody reads, or that is one of several keys'; `queue_key`:
+    /// of the queue that it was for. `is_open`: a server may have something of it. Returns whether a
+    /// `cancel` has to follow it.
     pub(crate) fn ended(
         &mut self,
         queue_key: Option<&QueueKey>,
         sent: &SentAcquire,
         (is_open, follows): (bool, Option<Moment>),
-        at: (Moment, &mut ClientActions<H>),
+        told: Told<'_, H>,
     ) -> bool {
         match queue_key {
-            Some(queue_key) => {
-                let ended = self.at(queue_key, at, |it| it.ended(sent, is_open, follows));
-                ended.unwrap_or(false)
-            }
-            None => end(&mut self.tokens, sent, (is_open, follows), at.0),
+            Some(queue_key) => self.at(queue_key, told, |it| it.ended(sent, is_open, follows)),
+            None => end(&mut self.tokens, sent, (is_open, follows), told.0),
         }
-    }
-
-    /// A leader's acquire could not be sent. Returns for how long an outage has lasted that has to be
-    /// mentioned now.
-    pub(crate) fn unsent(
-        &mut self,
-        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
-        fault: AttemptFault<H::Error>,
-        at: (Moment, &mut ClientActions<H>),
-    ) -> Option<Duration> {
-        let mention = self.at(queue_key, at, |it| {
-            let is_current = it.is_current(leader_epoch);
-            is_current.then(|| it.failed(fault)).flatten()
-        });
-        mention.flatten()
-    }
-
-    /// A leader's poll was answered, or failed. `is_here`: grants for its attempt arrive on the
-    /// connection that it went over. Returns as [`unsent`](Self::unsent) does.
-    pub(crate) fn polled(
-        &mut self,
-        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
-        (attempt, sent): (&Attempt, Moment),
-        answer: Result<Polled, AttemptFault<H::Error>>,
-        (is_here, is_told): (bool, bool),
-        at: (Moment, &mut ClientActions<H>),
-    ) -> Option<Duration> {
-        let mention = self.at(queue_key, at, |it| {
-            if !it.is_current(leader_epoch) {
-                it.state.wake_leader(it.out); // what was polled for may be gone
-            }
-            match answer {
-                Ok(answer) => {
-                    it.polled(leader_epoch, (attempt, sent), answer, (is_here, is_told));
-                    None
-                }
-                Err(fault) => it.poll_failed(leader_epoch, attempt.token, fault),
-            }
-        });
-        mention.flatten()
     }
 }
 
 /// Nothing is left of an acquire, or the clean-up has it from now on: `is_open`, which is returned.
-fn end<T: Clone>(
+pub(super) fn end<T: Clone>(
     tokens: &mut Tokens<T>,
     sent: &SentAcquire,
     (is_open, follows): (bool, Option<Moment>),
@@ -285,16 +218,41 @@ fn end<T: Clone>(
 }
 
 /// Acquires.
-impl<H: ClientHost> AtQueue<'_, H> {
+impl<H: ClientHost> QueueStep<'_, H> {
+    /// A leader's acquire was answered, or failed.
+    pub(crate) fn answered(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        (sent, answer): (&SentAcquire, AcquireAnswer<H::Error>),
+        heard: Heard,
+    ) -> Answered {
+        let answered = self.landed(leader_epoch, sent, answer, heard);
+        if answered.is_granted {
+            self.state.wake_called(self.step.out);
+        }
+        answered
+    }
+
+    /// A leader's acquire could not be sent. Returns for how long an outage has lasted that has to be
+    /// mentioned now.
+    pub(crate) fn unsent(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        fault: AttemptFault<H::Error>,
+    ) -> Option<Duration> {
+        let is_current = self.is_current(leader_epoch);
+        is_current.then(|| self.failed(fault)).flatten()
+    }
+
     pub(super) fn read(&mut self, read: ReadAnswer<'_, H::Error>) -> Answered {
         match read.answer {
-            Some((sent, answer, heard)) => self.answered(read.leader_epoch, sent, answer, heard),
+            Some((sent, answer, heard)) => self.landed(read.leader_epoch, sent, answer, heard),
             None => Answered::default(),
         }
     }
 
     /// The caller wakes the waiter that has the turn after a grant.
-    fn answered(
+    fn landed(
         &mut self,
         leader_epoch: LeaderEpoch,
         sent: &SentAcquire,
@@ -321,7 +279,10 @@ impl<H: ClientHost> AtQueue<'_, H> {
             Ok(Landed::Taken(busy)) => self.taken(&busy),
             Ok(Landed::NoQuorum(answer)) => self.no_quorum(&answer),
             Ok(Landed::Late) => {
-                let pause = self.state.retries(self.rules.spread).at_once(self.now);
+                let pause = self
+                    .state
+                    .retries(self.step.rules.spread)
+                    .at_once(self.step.now);
                 answered.mention = self.pause_through(pause, AcquireRefusal::ClockAhead);
             }
             Ok(Landed::WrongKind { there, .. }) => {
@@ -335,15 +296,15 @@ impl<H: ClientHost> AtQueue<'_, H> {
     /// Of an acquire that leaves nothing for a waiter or holder. Returns whether a `cancel` has to
     /// follow it: not if a push came first, and the token is in use or cleaned up already.
     fn ended(&mut self, sent: &SentAcquire, is_open: bool, follows: Option<Moment>) -> bool {
-        let is_ours = self.state.queue.ended(sent.token, self.now);
-        is_ours && end(self.tokens, sent, (is_open, follows), self.now)
+        let is_ours = self.state.queue.ended(sent.token, self.step.now);
+        is_ours && end(self.step.tokens, sent, (is_open, follows), self.step.now)
     }
 
     /// The lock is ours: an answer or a push says so. The first notification wins. Returns whether a
     /// waiter has the turn by it.
     fn granted(&mut self, token: Token, grant: Grant) -> bool {
-        let (bounds, margin) = (&self.rules.handoff, self.rules.margin);
-        let grant = grant.with_handoff_limit(bounds, margin, self.now);
+        let (bounds, margin) = (&self.step.rules.handoff, self.step.rules.margin);
+        let grant = grant.with_handoff_limit(bounds, margin, self.step.now);
         let outcome = self.state.queue.granted(token, grant);
         self.settle(&outcome)
     }
@@ -351,14 +312,14 @@ impl<H: ClientHost> AtQueue<'_, H> {
     /// The same, and the waiter that has the turn is woken.
     pub(super) fn granted_to_called(&mut self, token: Token, grant: Grant) {
         if self.granted(token, grant) {
-            self.state.wake_called(self.out);
+            self.state.wake_called(self.step.out);
         }
     }
 
     /// Returns whether it was about our attempt, and somebody wants it.
     fn settle(&mut self, outcome: &MessageOutcome) -> bool {
-        if let MessageOutcome::Unwanted(attempt) = outcome {
-            self.clean_up(attempt);
+        if let MessageOutcome::Unwanted(token) = *outcome {
+            self.step.clean_up(token);
         }
         *outcome == MessageOutcome::Taken
     }
@@ -373,14 +334,17 @@ impl<H: ClientHost> AtQueue<'_, H> {
             Left::For(left) if !busy.value.is_empty() => left,
             Left::For(_) | Left::Endless => Duration::MAX,
         };
-        let interval = self.rules.poll_interval(is_told);
-        let pause = self.state.retries(self.rules.spread).busy(left, interval);
+        let interval = self.step.rules.poll_interval(is_told);
+        let pause = self
+            .state
+            .retries(self.step.rules.spread)
+            .busy(left, interval);
         self.polls_again(token, pause);
     }
 
     fn polls_again(&mut self, token: Token, pause: Duration) {
-        self.tokens.queued(token);
-        let outcome = self.state.queue.queued(token, self.now.plus(pause));
+        self.step.tokens.queued(token);
+        let outcome = self.state.queue.queued(token, self.step.now.plus(pause));
         self.settle(&outcome);
     }
 
@@ -388,11 +352,11 @@ impl<H: ClientHost> AtQueue<'_, H> {
     /// that locks in two steps, `SETNX` and `EXPIRE`, may be between them, so the key is checked
     /// again.
     fn taken(&mut self, busy: &Busy) {
-        let interval = self.rules.poll_interval(false);
+        let interval = self.step.rules.poll_interval(false);
         let why = in_the_way(busy);
-        let retries = self.state.retries(self.rules.spread);
+        let retries = self.state.retries(self.step.rules.spread);
         let pause = match why {
-            InTheWay::Endless => match retries.endless(self.now, interval) {
+            InTheWay::Endless => match retries.endless(self.step.now, interval) {
                 Some(pause) => pause,
                 None => return self.refuse_all(&AcquireRefusal::Endless),
             },
@@ -413,12 +377,12 @@ impl<H: ClientHost> AtQueue<'_, H> {
         let InTheWay::Somebody { left, .. } = in_the_way(&answer.busy) else {
             return self.taken(&answer.busy);
         };
-        let cap = self.rules.poll_interval(answer.is_told);
-        let retries = self.state.retries(self.rules.spread);
+        let cap = self.step.rules.poll_interval(answer.is_told);
+        let retries = self.state.retries(self.step.rules.spread);
         let pause = retries.no_quorum(answer, left, cap);
-        let next_freed = retries.next_hint(answer, self.now);
+        let next_freed = retries.next_hint(answer, self.step.now);
         self.state.failed.0 = None;
-        let until = self.now.plus(pause);
+        let until = self.step.now.plus(pause);
         self.state.queue.pause_unless_told(until, next_freed);
     }
 
@@ -429,11 +393,11 @@ impl<H: ClientHost> AtQueue<'_, H> {
             self.refuse_all(&error);
             return None;
         }
-        let retries = self.state.retries(self.rules.spread);
+        let retries = self.state.retries(self.step.rules.spread);
         let pause = if fault.is_elsewhere {
-            retries.at_once(self.now)
+            retries.at_once(self.step.now)
         } else {
-            Some(retries.failed(self.now))
+            Some(retries.failed(self.step.now))
         };
         self.pause_through(pause, error)
     }
@@ -450,23 +414,29 @@ impl<H: ClientHost> AtQueue<'_, H> {
     }
 
     fn pause(&mut self, pause: Duration, failed: Option<AcquireRefusal<H::Error>>) {
-        self.state.failed.0 = failed.map(|failed| Box::new((self.now, failed)));
-        self.state.queue.pause(self.now.plus(pause));
+        self.state.failed.0 = failed.map(|failed| Box::new((self.step.now, failed)));
+        self.state.queue.pause(self.step.now.plus(pause));
     }
 }
 
 /// Polls.
-impl<H: ClientHost> AtQueue<'_, H> {
-    fn polled(
+impl<H: ClientHost> QueueStep<'_, H> {
+    /// A leader's poll for this token, sent then, was answered, or failed. `is_here`: grants for the
+    /// token arrive on the connection that it went over. Returns as [`unsent`](Self::unsent) does.
+    pub(crate) fn polled(
         &mut self,
         leader_epoch: LeaderEpoch,
-        (attempt, sent): (&Attempt, Moment),
-        answer: Polled,
+        (token, sent): (Token, Moment),
+        answer: Result<Polled, AttemptFault<H::Error>>,
         (is_here, is_told): (bool, bool),
-    ) {
-        let (is_current, token) = (self.is_current(leader_epoch), attempt.token);
+    ) -> Option<Duration> {
+        let is_current = self.is_current(leader_epoch);
+        if !is_current {
+            self.state.wake_leader(self.step.out); // what was polled for may be gone
+        }
         match answer {
-            Polled::Yours { time, epoch, left } => {
+            Err(fault) => return self.poll_failed(leader_epoch, token, fault),
+            Ok(Polled::Yours { time, epoch, left }) => {
                 if is_current {
                     self.state.succeeded();
                 }
@@ -474,18 +444,19 @@ impl<H: ClientHost> AtQueue<'_, H> {
             }
             // The connection has changed, so a grant would reach nobody; or the key has lost its
             // time to live, which only an acquire handles.
-            Polled::Queued(busy) if !is_here || busy.left == Left::Endless => {
-                if self.state.queue.ended(token, self.now) {
-                    self.clean_up(attempt);
+            Ok(Polled::Queued(busy)) if !is_here || busy.left == Left::Endless => {
+                if self.state.queue.ended(token, self.step.now) {
+                    self.step.clean_up(token);
                 }
             }
-            Polled::Queued(busy) => self.queued(is_current, token, &busy, is_told),
-            Polled::Gone { .. } => {
-                if self.state.queue.ended(token, self.now) {
-                    self.tokens.not_granted(token);
+            Ok(Polled::Queued(busy)) => self.queued(is_current, token, &busy, is_told),
+            Ok(Polled::Gone { .. }) => {
+                if self.state.queue.ended(token, self.step.now) {
+                    self.step.tokens.not_granted(token);
                 }
             }
         }
+        None
     }
 
     fn poll_failed(
@@ -505,12 +476,15 @@ impl<H: ClientHost> AtQueue<'_, H> {
         self.state.queue.flush_early(); // it may be that a push was missed
         if !is_current {
             // The pauses are the current leader's.
-            let mut jitter = self.rules.spread.jitter(leader_epoch);
+            let mut jitter = self.step.rules.spread.jitter(leader_epoch);
             self.polls_again(token, retry::after_failure(1, &mut jitter));
             return None;
         }
-        let pause = self.state.retries(self.rules.spread).failed(self.now);
-        self.state.failed.0 = Some(Box::new((self.now, error)));
+        let pause = self
+            .state
+            .retries(self.step.rules.spread)
+            .failed(self.step.now);
+        self.state.failed.0 = Some(Box::new((self.step.now, error)));
         self.polls_again(token, pause.length);
         pause.mention
     }

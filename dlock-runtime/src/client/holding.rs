@@ -3,12 +3,11 @@
 //! The local queue and the token table change in the same step; sending the release is the caller's
 //! part, or the watchdog's.
 
-use super::host::{ClientActions, ClientHost};
+use super::host::ClientHost;
 use super::queue_key::QueueKey;
 use super::queue_state::suits;
 use super::tokens::ReleaseBy;
-use super::{AtQueue, Client};
-use crate::values::moment::Moment;
+use super::{Client, QueueStep, Told};
 use crate::values::token::Token;
 
 /// Where a lock goes when its holder gives it back.
@@ -27,11 +26,11 @@ impl<H: ClientHost> Client<H> {
         &mut self,
         (queue_key, token): (&QueueKey, Token),
         may_hand_on: bool,
-        at: (Moment, &mut ClientActions<H>),
+        told: Told<'_, H>,
         ended: impl FnOnce(),
     ) -> ReturnedTo {
-        let now = at.0;
-        if self.hand_on((queue_key, token), may_hand_on, at, ended) {
+        let now = told.0;
+        if self.hand_on((queue_key, token), may_hand_on, told, ended) {
             ReturnedTo::HandedOn
         } else {
             ReturnedTo::ToServer(self.tokens.release(token, now))
@@ -44,10 +43,10 @@ impl<H: ClientHost> Client<H> {
         &mut self,
         (queue_key, token): (&QueueKey, Token),
         may_hand_on: bool,
-        at: (Moment, &mut ClientActions<H>),
+        told: Told<'_, H>,
         ended: impl FnOnce(),
     ) -> bool {
-        let (now, out) = at;
+        let (now, out) = told;
         let handed_on = self.hand_on((queue_key, token), may_hand_on, (now, out), ended);
         if !handed_on {
             self.tokens.hand_over(token, now);
@@ -60,12 +59,11 @@ impl<H: ClientHost> Client<H> {
         &mut self,
         (queue_key, token): (&QueueKey, Token),
         may_hand_on: bool,
-        (now, out): (Moment, &mut ClientActions<H>),
+        (now, out): Told<'_, H>,
         ended: impl FnOnce(),
     ) -> bool {
-        let at = (now, &mut *out);
-        let handed_on = self.at(queue_key, at, |it| it.hand_on(token, may_hand_on, ended));
-        let handed_on = handed_on.unwrap_or(false);
+        let told = (now, &mut *out);
+        let handed_on = self.at(queue_key, told, |it| it.hand_on(token, may_hand_on, ended));
         if !handed_on && !queue_key.is_for_all() {
             // A node tells a process once, and of its waiters only some ask again, so the next ones
             // of a kind that can't be handed on hear here that the lock is about to be released.
@@ -75,22 +73,22 @@ impl<H: ClientHost> Client<H> {
     }
 }
 
-impl<H: ClientHost> AtQueue<'_, H> {
+impl<H: ClientHost> QueueStep<'_, H> {
     fn hand_on(&mut self, token: Token, may_hand_on: bool, ended: impl FnOnce()) -> bool {
-        let (queue, now) = (&mut self.state.queue, self.now);
+        let (queue, now) = (&mut self.state.queue, self.step.now);
         if may_hand_on
             && queue.can_hand_on(token, now, suits::<H>(now))
-            && self.tokens.hand_on(token, now)
+            && self.step.tokens.hand_on(token, now)
         {
             ended();
             let handed_on = queue.hand_on(token, now, suits::<H>(now));
-            self.state.wake_called(self.out);
+            self.state.wake_called(self.step.out);
             return handed_on;
         }
         queue.left(token, now);
         // The lock goes back to the server, perhaps before the leader would ask.
         if queue.has_waiters() {
-            self.state.wake_leader(self.out);
+            self.state.wake_leader(self.step.out);
         }
         false
     }

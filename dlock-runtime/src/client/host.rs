@@ -7,8 +7,9 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use super::lease::{Lease, LeaseTerms};
-use super::local_queue::{Attempt, Grant};
+use super::local_queue::Grant;
 use super::retry::Spread;
+use super::tokens::Attempt;
 use crate::values::handoff::Handoff;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
@@ -29,6 +30,9 @@ pub(crate) trait ClientHost: Debug {
     type Error: Clone + Debug;
 
     fn holder(&self, request: &Self::Request, attempt: Attempt, lease: &Lease) -> Self::Holder;
+
+    /// The token in a server's value, if this pool has drawn it.
+    fn token_in(&self, value: &str) -> Option<Token>;
 
     fn terms(request: &Self::Request) -> &LeaseTerms;
 

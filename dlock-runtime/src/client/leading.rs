@@ -1,22 +1,23 @@
-//! What the sender of a queue's commands does: the leader, in a task of its own, or the only waiter,
+//! What the sender of a queue's commands tells: the leader, in a task of its own, or the only waiter,
 //! which sends the first acquire from its own poll.
 //!
-//! It says what to send next; `answers` says what the answers mean. Invariant: a sender that is not
+//! It hears what to send next; `answers` says what the answers mean. Invariant: a sender that is not
 //! the queue's current one changes nothing but what its own token has at the server, and wakes the
 //! current one.
 
 use std::time::Duration;
 
 use super::answers::SentAcquire;
-use super::host::{ClientActions, ClientHost, ClientWaker as _, WakerSource};
-use super::local_queue::{Attempt, LeaderStep};
+use super::host::{ClientHost, ClientWaker as _, WakerSource};
+use super::local_queue::LeaderStep;
 use super::queue_key::QueueKey;
 use super::queue_state::LeaderEpoch;
-use super::{AtQueue, Client};
+use super::tokens::Attempt;
+use super::{Client, QueueStep, Told};
 use crate::values::moment::Moment;
 
 /// What the leader has to do now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LeaderTurn<H: ClientHost> {
     /// Send an acquire for this waiter.
     Acquire(H::Request),
@@ -25,6 +26,7 @@ pub(crate) enum LeaderTurn<H: ClientHost> {
     /// Sleep until then, or until it is woken.
     Sleep(Moment),
     /// Nothing any more: nobody waits, or another leader has taken over.
+    #[default]
     Rest,
 }
 
@@ -41,88 +43,73 @@ pub(crate) struct Answered {
 }
 
 impl<H: ClientHost> Client<H> {
-    /// What this leader has to do. If it is to sleep, `waker` wakes it.
-    pub(crate) fn lead(
-        &mut self,
-        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
-        waker: &WakerSource<H>,
-        at: (Moment, &mut ClientActions<H>),
-    ) -> LeaderTurn<H> {
-        let turn = self.at(queue_key, at, |it| it.lead(leader_epoch, waker));
-        turn.unwrap_or(LeaderTurn::Rest)
-    }
-
-    /// The leader is gone before its time, with its runtime.
-    pub(crate) fn leader_gone(
-        &mut self,
-        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
-        at: (Moment, &mut ClientActions<H>),
-    ) {
-        self.at(queue_key, at, |it| it.leader_gone(leader_epoch));
-    }
-
-    /// Its first acquire was answered in a task, and the answer is told: `false` if it ends here.
-    pub(crate) fn continue_or_dismiss(
-        &mut self,
-        (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
-        at: (Moment, &mut ClientActions<H>),
-    ) -> bool {
-        let goes_on = self.at(queue_key, at, |it| it.continue_or_dismiss(leader_epoch));
-        goes_on.flatten().is_some()
-    }
-
-    /// An acquire is about to be sent; `false`: do not send it. Another leader has taken over, or
-    /// the lock was handed on after this leader read its clock.
+    /// An acquire is about to be sent for a queue, by this leader; `false`: do not send it. Another
+    /// leader has taken over, or the lock was handed on after this leader read its clock.
     pub(crate) fn sending(
         &mut self,
         (queue_key, leader_epoch): (&QueueKey, LeaderEpoch),
         sent: &SentAcquire,
-        at: (Moment, &mut ClientActions<H>),
+        told: Told<'_, H>,
     ) -> bool {
-        let sends = self.at(queue_key, at, |it| it.sending(leader_epoch, sent));
-        let sends = sends.unwrap_or(false);
+        let sends = self.at(queue_key, told, |it| it.sending(leader_epoch, sent));
         if sends && !queue_key.is_for_all() {
-            let value = sent.command.claim.value.clone();
-            self.queues.sent(queue_key, value);
+            self.queues.sent(queue_key, sent.token);
         }
         sends
     }
+
+    /// An acquire without a queue is about to be sent: a try past the queue, or one of several keys.
+    pub(crate) fn sending_alone(&mut self, sent: &SentAcquire) {
+        let claim = sent.command.claim.clone();
+        self.tokens.acquiring(sent.token, claim);
+    }
 }
 
-impl<H: ClientHost> AtQueue<'_, H> {
-    fn lead(&mut self, leader_epoch: LeaderEpoch, waker: &WakerSource<H>) -> LeaderTurn<H> {
+impl<H: ClientHost> QueueStep<'_, H> {
+    /// What this leader has to do. If it is to sleep, `waker` wakes it.
+    pub(crate) fn lead(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        waker: &WakerSource<H>,
+    ) -> LeaderTurn<H> {
         if !self.is_current(leader_epoch) {
             return LeaderTurn::Rest;
         }
         self.seen();
-        self.state.check_chain(self.now);
+        self.state.check_chain(self.step.now);
         loop {
-            return match self.state.queue.next(self.now) {
+            return match self.state.queue.next(self.step.now) {
                 LeaderStep::Acquire => match self.state.queue.first() {
                     Some(waiter) => LeaderTurn::Acquire(waiter.request.clone()),
                     None => LeaderTurn::Sleep(Moment::NEVER), // unreachable: for whom?
                 },
-                LeaderStep::Poll(attempt) => LeaderTurn::Poll {
-                    attempt,
-                    is_alone: self.state.queue.take_early_flush(),
+                LeaderStep::Poll(token) => match self.step.tokens.claim(token) {
+                    Some(claim) => LeaderTurn::Poll {
+                        attempt: Attempt {
+                            token,
+                            claim: claim.clone(),
+                        },
+                        is_alone: self.state.queue.take_early_flush(),
+                    },
+                    None => LeaderTurn::Sleep(Moment::NEVER), // unreachable: the table has it
                 },
-                LeaderStep::GiveUp(attempt) => {
-                    self.clean_up(&attempt);
+                LeaderStep::GiveUp(token) => {
+                    self.step.clean_up(token);
                     continue;
                 }
                 LeaderStep::PassOn => {
-                    self.state.wake_called(self.out);
+                    self.state.wake_called(self.step.out);
                     continue;
                 }
                 LeaderStep::Sleep(until) => {
                     let known = &mut self.state.sender.waker;
                     if !known.as_ref().is_some_and(|it| it.will_wake(waker)) {
-                        self.out.retired = known.replace(H::Waker::of(waker));
+                        self.step.out.retired = known.replace(H::Waker::of(waker));
                     }
                     LeaderTurn::Sleep(until)
                 }
                 LeaderStep::Rest => {
-                    self.out.retired = self.state.sender.waker.take();
+                    self.step.out.retired = self.state.sender.waker.take();
                     LeaderTurn::Rest
                 }
             };
@@ -134,9 +121,9 @@ impl<H: ClientHost> AtQueue<'_, H> {
         if may_send {
             // So that no leader takes over before this acquire is too late to create anything.
             self.seen();
-            let attempt = sent.attempt();
-            self.tokens.acquiring(attempt.token, attempt.claim.clone());
-            self.state.queue.acquiring(attempt);
+            let claim = sent.command.claim.clone();
+            self.step.tokens.acquiring(sent.token, claim);
+            self.state.queue.acquiring(sent.token);
         }
         may_send
     }
@@ -147,13 +134,14 @@ impl<H: ClientHost> AtQueue<'_, H> {
 
     /// The current leader shows a sign of life.
     fn seen(&mut self) {
-        self.state.sender.stuck_at = self.now.plus(self.rules.stuck_after);
+        let (now, rules) = (self.step.now, self.step.rules);
+        self.state.sender.stuck_at = now.plus(rules.stuck_after);
     }
 
     fn new_leader(&mut self) -> LeaderEpoch {
-        self.state.wake_leader(self.out); // one that was taken for stuck: it ends
-        *self.epochs += 1;
-        self.state.sender.epoch = *self.epochs;
+        self.state.wake_leader(self.step.out); // one that was taken for stuck: it ends
+        *self.step.epochs += 1;
+        self.state.sender.epoch = *self.step.epochs;
         self.state.retries = None;
         self.seen();
         self.state.sender.epoch
@@ -166,17 +154,18 @@ impl<H: ClientHost> AtQueue<'_, H> {
 
     /// A new leader instead of one without a sign of life, whose unanswered acquire is cleaned up.
     pub(super) fn leader_if_stuck(&mut self) -> Option<LeaderEpoch> {
-        if !self.state.queue.has_waiters() || self.now < self.state.sender.stuck_at {
+        if !self.state.queue.has_waiters() || self.step.now < self.state.sender.stuck_at {
             return None;
         }
         if let Some(unanswered) = self.state.queue.take_over_lead() {
-            self.clean_up(&unanswered);
+            self.step.clean_up(unanswered);
         }
         Some(self.new_leader())
     }
 
-    /// The first acquire has ended: its leader goes on in a task, unless nobody waits any more.
-    pub(super) fn continue_or_dismiss(&mut self, leader_epoch: LeaderEpoch) -> Option<LeaderEpoch> {
+    /// Its first acquire was answered in a task, and the answer is told: its leader goes on in a
+    /// task, unless nobody waits any more.
+    pub(crate) fn continue_or_dismiss(&mut self, leader_epoch: LeaderEpoch) -> Option<LeaderEpoch> {
         if !self.is_current(leader_epoch) {
             return None;
         }
@@ -188,12 +177,13 @@ impl<H: ClientHost> AtQueue<'_, H> {
         None
     }
 
-    fn leader_gone(&mut self, leader_epoch: LeaderEpoch) {
+    /// The leader is gone before its time, with its runtime.
+    pub(crate) fn leader_gone(&mut self, leader_epoch: LeaderEpoch) {
         if self.is_current(leader_epoch) {
             self.state.sender.flight = None;
-            self.out.retired = self.state.sender.waker.take();
+            self.step.out.retired = self.state.sender.waker.take();
             self.state.queue.leader_gone();
-            self.state.wake_all(self.out);
+            self.state.wake_all(self.step.out);
         }
     }
 }

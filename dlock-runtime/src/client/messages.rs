@@ -6,68 +6,59 @@
 
 use std::sync::Arc;
 
-use super::host::{ClientActions, ClientHost};
+use super::host::ClientHost;
 use super::local_queue::Grant;
-use super::queue_key::QueueKey;
-use super::{AtQueue, Client};
-use crate::values::moment::Moment;
+use super::{Client, QueueStep, Told};
+use crate::values::token::Token;
 
 impl<H: ClientHost> Client<H> {
-    /// A push says that an attempt was granted. `grant`: `None` if the time of the grant is not
-    /// known; then the leader polls for it. Returns whether it is about an attempt of a queue.
+    /// A push says that this token was granted, with this value. `grant`: `None` if the time of the
+    /// grant is not known; then the leader polls for it. Returns whether it is about an attempt of a
+    /// queue.
     pub(crate) fn pushed(
         &mut self,
-        key: &Arc<str>,
-        value: &str,
+        (key, token, value): (&Arc<str>, Token, &str),
         grant: Option<Grant>,
-        at: (Moment, &mut ClientActions<H>),
+        told: Told<'_, H>,
     ) -> bool {
-        let Some(queue_key) = self.queues.awaits(key, value) else {
+        let claim = self.tokens.claim(token);
+        if claim.is_none_or(|claim| claim.key != *key || *claim.value != *value) {
+            return false;
+        }
+        let Some(queue_key) = self.queues.awaits(key, token) else {
             return false;
         };
-        let pushed = self.at(&queue_key, at, |it| {
-            let Some(token) = it.state.queue.awaits(value) else {
-                return false;
-            };
-            match grant {
-                Some(grant) => it.granted_to_called(token, grant),
-                None => it.hinted(),
-            }
-            true
+        self.at(&queue_key, told, |it| match grant {
+            Some(grant) => it.granted_to_called(token, grant),
+            None => it.hinted(),
         });
-        pushed.unwrap_or(false)
+        true
     }
 
     /// The lock may be free at a node: the queues to which that is news ask for it again. A node's
     /// message carries no right, and false ones cost few acquires.
-    pub(crate) fn freed(&mut self, key: &Arc<str>, (now, out): (Moment, &mut ClientActions<H>)) {
+    pub(crate) fn freed(&mut self, key: &Arc<str>, (now, out): Told<'_, H>) {
         for queue_key in self.queues.news_for(key) {
             self.at(&queue_key, (now, out), |it| {
-                if it.state.queue.freed(it.now) {
-                    it.state.wake_leader(it.out);
+                if it.state.queue.freed(now) {
+                    it.state.wake_leader(it.step.out);
                 }
             });
         }
     }
-
-    /// Pushes may have been missed: the leader polls.
-    pub(crate) fn disconnected(
-        &mut self,
-        queue_key: &QueueKey,
-        at: (Moment, &mut ClientActions<H>),
-    ) {
-        self.at(queue_key, at, |it| {
-            it.state.queue.poll_now(it.now);
-            it.state.wake_leader(it.out);
-        });
-    }
 }
 
-impl<H: ClientHost> AtQueue<'_, H> {
+impl<H: ClientHost> QueueStep<'_, H> {
+    /// Pushes may have been missed: the leader polls.
+    pub(crate) fn disconnected(&mut self) {
+        self.state.queue.poll_now(self.step.now);
+        self.state.wake_leader(self.step.out);
+    }
+
     /// The leader polls, but not for every such message.
     fn hinted(&mut self) {
-        if self.state.queue.hint(self.now) {
-            self.state.wake_leader(self.out);
+        if self.state.queue.hint(self.step.now) {
+            self.state.wake_leader(self.step.out);
         }
     }
 }

@@ -5,12 +5,13 @@
 //! once it is checked) and `queue_key` (which local queue a waiter joins). `lease` is one lease,
 //! from its grant to its end, `tokens` every token of this process until nothing of it is left on
 //! the server, `local_queue` the order of the waiters of one key, and `retry` when to try again.
-//! [`Client`] is all of them: `waiting` has what waiters do, `leading` what the sender of a queue's
-//! commands does, `answers` what the server's answers mean and `messages` what it says unasked,
-//! `past_try` the tries past the queue, `holding` the end of a hold; `queue_state` is one queue with
-//! its sender and wakers, `queue_table` holds all queues. `driver` calls it under the mutex of
-//! `driver/shared`, and carries out what it says after unlocking. `docs/inside/client.md` has the
-//! table.
+//! [`Client`] is all of them. An event is a method: of [`QueueStep`] if it is about one queue, of
+//! `Client` otherwise. It returns a reply to whoever told it, and puts what follows for others into
+//! [`ClientActions`]. `waiting` has what waiters tell, `leading` what the sender of a queue's commands
+//! tells, `answers` what the server's answers mean and `messages` what it says unasked, `past_try`
+//! the tries past the queue, `holding` the end of a hold; `queue_state` is one queue with its sender
+//! and wakers, `queue_table` holds all queues. `driver` tells it under the mutex of `driver/shared`,
+//! and carries out what it says after unlocking. `docs/inside/client.md` has the table.
 //!
 //! Invariants: a token that leaves its queue without being taken is cleaned up in the same step, or
 //! was never granted; a lock that is handed on has exactly one holder at each moment; nothing is
@@ -38,13 +39,12 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
-use self::lease::LeaseTerms;
-use self::local_queue::{Attempt, Grant};
+use self::local_queue::Grant;
 use self::queue_key::QueueKey;
 use self::queue_state::QueueState;
 use self::queue_table::QueueTable;
 use self::tokens::{Standing, Tokens};
-use crate::policy::commands::Claim;
+use crate::policy::commands::Busy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -55,7 +55,7 @@ pub(crate) use self::answers::{
 pub(crate) use self::holding::ReturnedTo;
 pub(crate) use self::host::{ClientActions, ClientHost, ClientRules, ClientWaker};
 pub(crate) use self::leading::LeaderTurn;
-pub(crate) use self::past_try::{PastLook, PastStep, PastTry};
+pub(crate) use self::past_try::{PastTry, PastTurn};
 pub(crate) use self::queue_state::LeaderEpoch;
 pub(crate) use self::waiting::{JoinedQueue, LookReply, Looked};
 
@@ -70,16 +70,24 @@ pub(crate) struct Client<H: ClientHost> {
     epochs: LeaderEpoch,
 }
 
-/// One queue in a step, and what the step changes besides.
-pub(crate) struct AtQueue<'a, H: ClientHost> {
-    pub(crate) state: &'a mut QueueState<H>,
-    tokens: &'a mut Tokens<H::Holder>,
+/// A step of the machine: its time, and what it changes besides a queue.
+pub(crate) struct ClientStep<'a, H: ClientHost> {
     host: &'a H,
     rules: &'a ClientRules,
+    tokens: &'a mut Tokens<H::Holder>,
     epochs: &'a mut LeaderEpoch,
     out: &'a mut ClientActions<H>,
     now: Moment,
 }
+
+/// A step of one queue.
+pub(crate) struct QueueStep<'a, H: ClientHost> {
+    pub(crate) state: &'a mut QueueState<H>,
+    step: ClientStep<'a, H>,
+}
+
+/// When an event is told, and where it puts what follows for others.
+pub(crate) type Told<'a, H> = (Moment, &'a mut ClientActions<H>);
 
 impl<H: ClientHost> Client<H> {
     pub(crate) fn new(host: H, rules: ClientRules) -> Self {
@@ -97,34 +105,40 @@ impl<H: ClientHost> Client<H> {
         }
     }
 
-    /// Changes a queue, if there is one; removes it if it is idle then.
+    /// Tells a queue what has happened, if there is one, and removes it if it is idle then. Without
+    /// one, nothing follows.
     #[inline]
-    pub(crate) fn at<T>(
+    pub(crate) fn at<T: Default>(
         &mut self,
         queue_key: &QueueKey,
-        (now, out): (Moment, &mut ClientActions<H>),
-        change: impl FnOnce(&mut AtQueue<'_, H>) -> T,
-    ) -> Option<T> {
-        let state = self.queues.by_key.get_mut(queue_key)?;
-        let changed = change(&mut AtQueue {
-            state,
-            tokens: &mut self.tokens,
+        told: Told<'_, H>,
+        event: impl FnOnce(&mut QueueStep<'_, H>) -> T,
+    ) -> T {
+        let (queues, step) = self.step(told);
+        let Some(state) = queues.by_key.get_mut(queue_key) else {
+            return T::default();
+        };
+        let mut at_queue = QueueStep { state, step };
+        let reply = event(&mut at_queue);
+        if at_queue.state.is_idle() {
+            queues.remove(queue_key);
+        }
+        reply
+    }
+
+    fn step<'a>(
+        &'a mut self,
+        (now, out): Told<'a, H>,
+    ) -> (&'a mut QueueTable<H>, ClientStep<'a, H>) {
+        let step = ClientStep {
             host: &self.host,
             rules: &self.rules,
+            tokens: &mut self.tokens,
             epochs: &mut self.epochs,
             out,
             now,
-        });
-        if state.is_idle() {
-            self.queues.remove(queue_key);
-        }
-        Some(changed)
-    }
-
-    /// An acquire without a queue is about to be sent: a try past the queue, or one of several keys.
-    pub(crate) fn sending_alone(&mut self, sent: &SentAcquire) {
-        let Attempt { token, claim } = sent.attempt();
-        self.tokens.acquiring(token, claim);
+        };
+        (&mut self.queues, step)
     }
 
     /// Takes a lock that was granted without a queue; `None`: its lease would be over already, and
@@ -132,101 +146,46 @@ impl<H: ClientHost> Client<H> {
     pub(crate) fn take_alone(
         &mut self,
         request: &H::Request,
-        attempt: Attempt,
+        token: Token,
         grant: &Grant,
-        (now, out): (Moment, &mut ClientActions<H>),
+        told: Told<'_, H>,
     ) -> Option<H::Holder> {
-        let Self {
-            host,
-            rules,
-            tokens,
-            ..
-        } = self;
-        let hold = GrantTaker {
-            host,
-            rules,
-            tokens,
-        };
-        let token = attempt.token;
-        let holder = hold.take(request, attempt, grant, now);
-        if holder.is_some() {
-            out.begun = Some(token);
-        } else {
-            out.clean_up(token);
-        }
-        holder
+        self.step(told).1.take(request, token, grant)
     }
 
-    /// What a value of this token at the server means.
-    pub(crate) fn standing(&self, token: Token, now: Moment) -> Standing {
-        self.tokens.standing(token, now)
+    /// What a server's value means to this pool; `None`: it is not this pool's.
+    pub(crate) fn standing(&self, busy: &Busy, now: Moment) -> Option<Standing> {
+        let ours = self.host.token_in(&busy.value)?;
+        Some(self.tokens.standing(ours, now))
+    }
+
+    /// Whether somebody has the lock by the value in the way. Otherwise it is this pool's own: an
+    /// attempt, or a hold that has ended, of which nothing may be left a moment later.
+    pub(crate) fn is_held(&self, busy: &Busy, now: Moment) -> bool {
+        (self.standing(busy, now)).is_none_or(|it| it == Standing::Holds)
     }
 }
 
-/// What turns a grant into a hold.
-struct GrantTaker<'a, H: ClientHost> {
-    host: &'a H,
-    rules: &'a ClientRules,
-    tokens: &'a mut Tokens<H::Holder>,
-}
-
-impl<H: ClientHost> GrantTaker<'_, H> {
-    /// `None`: the lease would be over already; the token is being cleaned up.
-    fn take(
-        self,
-        request: &H::Request,
-        attempt: Attempt,
-        grant: &Grant,
-        now: Moment,
-    ) -> Option<H::Holder> {
-        let terms: &LeaseTerms = H::terms(request);
-        let token = attempt.token;
-        let lease = grant.lease_for(terms);
-        if now >= lease.deadline() {
-            clean_up(self.tokens, self.rules, (token, &attempt.claim), now);
-            return None;
-        }
-        let holder = self.host.holder(request, attempt, &lease);
-        self.tokens.granted(token, lease, holder.clone());
-        Some(holder)
-    }
-}
-
-/// Cleans up what the server has of this token: no waiter wants it.
-fn clean_up<T: Clone>(
-    tokens: &mut Tokens<T>,
-    rules: &ClientRules,
-    (token, claim): (Token, &Claim),
-    now: Moment,
-) {
-    let give_up = now.plus(rules.command_timeout + claim.longest_stay());
-    tokens.give_up(token, give_up, now);
-}
-
-/// One queue's steps, in `waiting`, `leading`, `answers` and `holding`.
-impl<H: ClientHost> AtQueue<'_, H> {
-    /// Cleans up what the server has of this attempt: no waiter wants it.
-    fn clean_up(&mut self, attempt: &Attempt) {
-        let of = (attempt.token, &attempt.claim);
-        clean_up(self.tokens, self.rules, of, self.now);
-        self.out.clean_up(attempt.token);
+impl<H: ClientHost> ClientStep<'_, H> {
+    /// Cleans up what the server has of this token: nobody here wants it.
+    fn clean_up(&mut self, token: Token) {
+        let timeout = self.rules.command_timeout;
+        self.tokens.unwanted(token, timeout, self.now);
+        self.out.clean_up(token);
     }
 
     /// Turns a grant into a lease of its new holder. `None`: the lease would be over already, and
     /// the token is cleaned up.
-    fn take(&mut self, request: &H::Request, attempt: Attempt, grant: &Grant) -> Option<H::Holder> {
-        let token = attempt.token;
-        let hold = GrantTaker {
-            host: self.host,
-            rules: self.rules,
-            tokens: self.tokens,
-        };
-        let holder = hold.take(request, attempt, grant, self.now);
+    fn take(&mut self, request: &H::Request, token: Token, grant: &Grant) -> Option<H::Holder> {
+        let lease = grant.lease_for(H::terms(request));
+        let is_over = self.now >= lease.deadline();
+        let holder = |attempt| self.host.holder(request, attempt, &lease);
+        let holder = (!is_over).then(|| self.tokens.granted(token, lease, holder));
+        let holder = holder.flatten();
         if holder.is_some() {
             self.out.begun = Some(token);
         } else {
-            self.state.queue.left(token, self.now);
-            self.out.clean_up(token);
+            self.clean_up(token);
         }
         holder
     }

@@ -6,13 +6,13 @@
 //! waits, there is a sender, or all waiters were woken.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::answers::AcquireRefusal;
 use super::host::{ClientActions, ClientHost, ClientWaker, ForLog, WakerSource};
 use super::local_queue::{Grant, LocalQueue, WaiterId};
 use super::retry::{Retries, Spread};
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueState<H: ClientHost> {
@@ -26,9 +26,9 @@ pub(crate) struct QueueState<H: ClientHost> {
     pub(super) failed: ForLog<Option<LastFailure<H::Error>>>,
     /// Who the server last said holds the lock; the host keeps it where slow calls are logged.
     pub(crate) shown: ForLog<Option<String>>,
-    /// The value of the last acquire, if the queue is not shared: `QueueTable` finds the queue by
+    /// The token of the last acquire, if the queue is not shared: `QueueTable` finds the queue by
     /// it.
-    pub(super) last_value: Option<Arc<str>>,
+    pub(super) last_token: Option<Token>,
 }
 
 /// Who sends the commands of a queue: its only waiter, from its own poll, as long as it has the
@@ -73,7 +73,7 @@ impl<H: ClientHost> Default for QueueState<H> {
             retries: None,
             failed: ForLog(None),
             shown: ForLog(None),
-            last_value: None,
+            last_token: None,
         }
     }
 }

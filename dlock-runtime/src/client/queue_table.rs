@@ -3,7 +3,7 @@
 //! Belongs elsewhere: a decision about a lock. Invariant: a queue that is waited at, or whose
 //! lock may be handed on, is never forgotten.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::host::ClientHost;
@@ -12,6 +12,7 @@ use super::queue_state::QueueState;
 use crate::values::hashed::HashedMap;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 /// With fewer queues than this, 470 KB, none is swept: a busy pool's come and go by the hundred.
 pub(crate) const SWEEP_AT_LEAST: usize = 1024;
@@ -26,9 +27,9 @@ pub(crate) const LOOKED_AT_MOST: usize = 100;
 pub(crate) struct QueueTable<H: ClientHost> {
     /// Boxed: most slots of a hash table are empty.
     pub(crate) by_key: HashedMap<QueueKey, Box<QueueState<H>>>,
-    /// The queues that are not shared, by the value of the last acquire of each: whatever value a
+    /// The queues that are not shared, by the token of the last acquire of each: whatever token a
     /// push names, one lookup finds its queue, however many wait for the key.
-    pub(crate) own: HashMap<Arc<str>, QueueKey>,
+    pub(crate) own: HashedMap<Token, QueueKey>,
     /// Those of them that are waited at, and perhaps some others, in the order in which the waiters
     /// came; `None` where no node of a quorum sends hints, which name a key and no value.
     pub(crate) own_of_quorum: Option<BTreeSet<QueueKey>>,
@@ -44,7 +45,7 @@ impl<H: ClientHost> Default for QueueTable<H> {
     fn default() -> Self {
         Self {
             by_key: HashedMap::default(),
-            own: HashMap::new(),
+            own: HashedMap::default(),
             own_of_quorum: None,
             spare: Vec::new(),
             sweep_at: 0,
@@ -78,13 +79,13 @@ impl<H: ClientHost> QueueTable<H> {
         self.by_key.keys().cloned().collect()
     }
 
-    /// An acquire of this queue, which is not shared, is about to be sent with this value.
-    pub(super) fn sent(&mut self, queue_key: &QueueKey, value: Arc<str>) {
+    /// An acquire of this queue, which is not shared, is about to be sent with this token.
+    pub(super) fn sent(&mut self, queue_key: &QueueKey, token: Token) {
         if let Some(queue_state) = self.by_key.get_mut(queue_key) {
-            if let Some(before) = queue_state.last_value.replace(value.clone()) {
+            if let Some(before) = queue_state.last_token.replace(token) {
                 self.own.remove(&before);
             }
-            self.own.insert(value, queue_key.clone());
+            self.own.insert(token, queue_key.clone());
             if let Some(own) = &mut self.own_of_quorum {
                 own.insert(queue_key.clone());
             }
@@ -131,18 +132,18 @@ impl<H: ClientHost> QueueTable<H> {
         told
     }
 
-    /// The queue whose attempt has this value.
-    pub(crate) fn awaits(&self, key: &Arc<str>, value: &str) -> Option<QueueKey> {
+    /// The queue of this key that waits for this token.
+    pub(crate) fn awaits(&self, key: &Arc<str>, token: Token) -> Option<QueueKey> {
         let for_all = QueueKey::for_all(key.clone());
         let own = self
             .own
-            .get(value)
+            .get(&token)
             .filter(|queue_key| queue_key.key() == key);
         let awaits = |queue_key: &QueueKey| {
             #[cfg(test)]
             LOOKUPS.with(|lookups| lookups.set(lookups.get() + 1));
             let queue_state = self.by_key.get(queue_key);
-            queue_state.is_some_and(|queue_state| queue_state.queue.awaits(value).is_some())
+            queue_state.is_some_and(|queue_state| queue_state.queue.awaits(token))
         };
         if awaits(&for_all) {
             return Some(for_all);
@@ -173,8 +174,8 @@ impl<H: ClientHost> QueueTable<H> {
         };
         // After a peak the threshold falls again.
         self.sweep_at = self.sweep_at.min(self.by_key.len() * 4);
-        if let Some(last_value) = &queue_state.last_value {
-            self.own.remove(last_value);
+        if let Some(last_token) = queue_state.last_token {
+            self.own.remove(&last_token);
             if let Some(own) = &mut self.own_of_quorum {
                 own.remove(queue_key);
             }

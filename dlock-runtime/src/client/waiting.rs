@@ -1,15 +1,15 @@
-//! What a waiter does: it enters its queue, looks for its grant, and leaves.
+//! What a waiter tells: it enters its queue, looks for its grant, and leaves.
 //!
 //! Invariants: a waiter that leaves hands a pending grant to the next one; a token that no waiter
 //! is left for is cleaned up in the same step.
 
 use super::answers::{AcquireRefusal, ReadAnswer};
-use super::host::{ClientActions, ClientHost, WakerSource};
+use super::host::{ClientHost, WakerSource};
 use super::leading::Answered;
 use super::local_queue::{Check, Grant, LeaderStep, WaiterId};
 use super::queue_key::QueueKey;
 use super::queue_state::{LeaderEpoch, QueuedWaiter};
-use super::{AtQueue, Client};
+use super::{Client, QueueStep, Told};
 use crate::values::moment::Moment;
 
 /// A waiter that has entered its queue.
@@ -23,8 +23,10 @@ pub(crate) struct JoinedQueue<H: ClientHost> {
 }
 
 /// What a waiter's poll finds.
+#[derive(Default)]
 pub(crate) enum Looked<H: ClientHost> {
     /// It is not this waiter's turn.
+    #[default]
     Wait,
     /// The waiter holds the lock, and has left the queue.
     Yours(Grant, H::Holder),
@@ -34,6 +36,7 @@ pub(crate) enum Looked<H: ClientHost> {
     Refused(AcquireRefusal<H::Error>),
 }
 
+/// Without a queue, the default: a queue with a waiter is kept, so nobody reads it.
 pub(crate) struct LookReply<H: ClientHost> {
     pub(crate) looked: Looked<H>,
     /// The leader with this number goes on in a task: a new one, or the one whose answer was read.
@@ -45,6 +48,17 @@ pub(crate) struct LookReply<H: ClientHost> {
     pub(crate) sends_itself: bool,
 }
 
+impl<H: ClientHost> Default for LookReply<H> {
+    fn default() -> Self {
+        Self {
+            looked: Looked::Wait,
+            lead: None,
+            answered: Answered::default(),
+            sends_itself: false,
+        }
+    }
+}
+
 impl<H: ClientHost> Client<H> {
     /// `waker`: wakes the waiter when it has to look. `flight`: called if it is the only waiter and
     /// an acquire is to be sent at once; makes that acquire, which the waiter sends itself.
@@ -53,77 +67,20 @@ impl<H: ClientHost> Client<H> {
         queue_key: &QueueKey,
         request: H::Request,
         waker: &WakerSource<H>,
-        (now, out): (Moment, &mut ClientActions<H>),
+        told: Told<'_, H>,
         flight: impl FnOnce(LeaderEpoch) -> H::Flight,
     ) -> JoinedQueue<H> {
         let waiter = QueuedWaiter::new(request, waker);
-        let is_closed = self.queues.is_closed;
-        let mut it = AtQueue {
-            state: self.queues.at(queue_key, now),
-            tokens: &mut self.tokens,
-            host: &self.host,
-            rules: &self.rules,
-            epochs: &mut self.epochs,
-            out,
-            now,
-        };
-        it.enter(waiter, is_closed, flight)
-    }
-
-    /// A waiter looks whether it has the lock. `read`: the answer to the acquire that it has sent
-    /// itself.
-    pub(crate) fn look(
-        &mut self,
-        queue_key: &QueueKey,
-        request: &H::Request,
-        (waiter_id, waker): (WaiterId, &WakerSource<H>),
-        read: Option<ReadAnswer<'_, H::Error>>,
-        at: (Moment, &mut ClientActions<H>),
-    ) -> LookReply<H> {
-        let reply = self.at(queue_key, at, |it| {
-            let by = read.as_ref().map(|read| read.leader_epoch);
-            let answered = read.map_or_else(Answered::default, |read| it.read(read));
-            let (looked, mut lead) = it.look(request, waiter_id, waker);
-            if answered.is_granted && !matches!(looked, Looked::Yours(..)) {
-                it.state.wake_called(it.out); // the grant is another waiter's
-            }
-            if let Some(leader_epoch) = by {
-                lead = lead.or(it.continue_or_dismiss(leader_epoch));
-            }
-            LookReply {
-                looked,
-                lead,
-                answered,
-                sends_itself: it.state.sender.flight.is_some(),
-            }
-        });
-        reply.unwrap_or_else(|| LookReply {
-            looked: Looked::Wait, // unreachable: a queue with a waiter is kept
-            lead: None,
-            answered: Answered::default(),
-            sends_itself: false,
-        })
-    }
-
-    /// A waiter leaves; returns whether others wait.
-    pub(crate) fn leave(
-        &mut self,
-        queue_key: &QueueKey,
-        waiter_id: WaiterId,
-        at: (Moment, &mut ClientActions<H>),
-    ) -> bool {
-        let left = self.at(queue_key, at, |it| it.leave(waiter_id));
-        left.unwrap_or(false)
+        let now = told.0;
+        let (queues, step) = self.step(told);
+        let is_closed = queues.is_closed;
+        let state = queues.at(queue_key, now);
+        QueueStep { state, step }.enter(waiter, is_closed, flight)
     }
 
     /// Refuses all waiters that come from now on.
     pub(crate) fn close(&mut self) {
         self.queues.is_closed = true;
-    }
-
-    /// Refuses the waiters of this queue, because the pool is closed.
-    pub(crate) fn reject_all(&mut self, queue_key: &QueueKey, at: (Moment, &mut ClientActions<H>)) {
-        self.at(queue_key, at, |it| it.refuse_all(&AcquireRefusal::ShutDown));
     }
 
     pub(crate) fn has_waiters(&self, queue_key: &QueueKey) -> bool {
@@ -132,7 +89,7 @@ impl<H: ClientHost> Client<H> {
     }
 
     /// How the queue's commands failed last, if one has since then and none was answered after it.
-    pub(crate) fn failed_since(
+    pub(super) fn failed_since(
         &self,
         queue_key: &QueueKey,
         begun: Moment,
@@ -142,14 +99,14 @@ impl<H: ClientHost> Client<H> {
     }
 }
 
-impl<H: ClientHost> AtQueue<'_, H> {
+impl<H: ClientHost> QueueStep<'_, H> {
     fn enter(
         &mut self,
         waiter: QueuedWaiter<H::Request, H::Waker>,
         is_closed: bool,
         flight: impl FnOnce(LeaderEpoch) -> H::Flight,
     ) -> JoinedQueue<H> {
-        let (state, now) = (&mut *self.state, self.now);
+        let (state, now) = (&mut *self.state, self.step.now);
         let nobody_waits = !state.queue.has_waiters();
         let nobody_responds = !nobody_waits && state.queue.first().is_none();
         let might_be_handed_on = state.queue.may_be_handed_on(now);
@@ -167,7 +124,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
             state.refused.insert(waiter_id, AcquireRefusal::ShutDown);
         }
         if nobody_responds || chain_ends || leader_may_acquire {
-            state.wake_leader(self.out);
+            state.wake_leader(self.step.out);
         }
         let mut lead = self.leader_if_needed();
         if let Some(leader_epoch) = lead
@@ -187,34 +144,60 @@ impl<H: ClientHost> AtQueue<'_, H> {
     fn acquires_for_one(&mut self) -> bool {
         let queue = &mut self.state.queue;
         let is_one = queue.waiters().nth(1).is_none();
-        is_one && queue.may_acquire() && queue.next(self.now) == LeaderStep::Acquire
+        is_one && queue.may_acquire() && queue.next(self.step.now) == LeaderStep::Acquire
     }
 
-    fn look(
+    /// A waiter looks whether it has the lock. `read`: the answer to the acquire that it has sent
+    /// itself.
+    pub(crate) fn look(
+        &mut self,
+        request: &H::Request,
+        (waiter_id, waker): (WaiterId, &WakerSource<H>),
+        read: Option<ReadAnswer<'_, H::Error>>,
+    ) -> LookReply<H> {
+        let by = read.as_ref().map(|read| read.leader_epoch);
+        let answered = read.map_or_else(Answered::default, |read| self.read(read));
+        let (looked, mut lead) = self.look_by_itself(request, waiter_id, waker);
+        if answered.is_granted && !matches!(looked, Looked::Yours(..)) {
+            self.state.wake_called(self.step.out); // the grant is another waiter's
+        }
+        if let Some(leader_epoch) = by {
+            lead = lead.or(self.continue_or_dismiss(leader_epoch));
+        }
+        LookReply {
+            looked,
+            lead,
+            answered,
+            sends_itself: self.state.sender.flight.is_some(),
+        }
+    }
+
+    fn look_by_itself(
         &mut self,
         request: &H::Request,
         waiter_id: WaiterId,
         waker: &WakerSource<H>,
     ) -> (Looked<H>, Option<LeaderEpoch>) {
-        let now = self.now;
+        let now = self.step.now;
         if let Some(refusal) = self.state.refused.remove(&waiter_id) {
             return (Looked::Refused(refusal), None);
         }
         // Before the check, which may drop the waiter: then it drops no last waker, for the caller
         // has this one.
-        self.state.listen(waiter_id, waker, self.out);
+        self.state.listen(waiter_id, waker, self.step.out);
         if self.state.queue.mark_responsive(waiter_id) {
-            self.state.wake_leader(self.out);
+            self.state.wake_leader(self.step.out);
         }
         match self.state.queue.check(waiter_id, now) {
             Check::Wait => {}
-            Check::Stale(attempt) => {
-                self.clean_up(&attempt);
-                self.state.wake_leader(self.out);
+            Check::Stale(token) => {
+                self.step.clean_up(token);
+                self.state.wake_leader(self.step.out);
             }
-            Check::Yours(attempt, grant) => {
-                let Some(holder) = self.take(request, attempt, &grant) else {
-                    self.state.wake_leader(self.out);
+            Check::Yours(token, grant) => {
+                let Some(holder) = self.step.take(request, token, &grant) else {
+                    self.state.queue.left(token, now);
+                    self.state.wake_leader(self.step.out);
                     return (Looked::TooLate, None);
                 };
                 if H::terms(request).bounds.min_hold.is_some() {
@@ -225,7 +208,7 @@ impl<H: ClientHost> AtQueue<'_, H> {
                 // The next waiter needs an attempt of its own, and the leader does not know of a
                 // grant that was pushed.
                 if grant.chain.index == 0 || !self.state.queue.may_be_handed_on(now) {
-                    self.state.wake_leader(self.out);
+                    self.state.wake_leader(self.step.out);
                 }
                 return (Looked::Yours(grant, holder), None);
             }
@@ -234,30 +217,30 @@ impl<H: ClientHost> AtQueue<'_, H> {
         (Looked::Wait, lead.or_else(|| self.leader_if_stuck()))
     }
 
-    /// Returns whether others wait.
-    fn leave(&mut self, waiter_id: WaiterId) -> bool {
+    /// A waiter leaves; returns whether others wait.
+    pub(crate) fn leave(&mut self, waiter_id: WaiterId) -> bool {
         self.state.refused.remove(&waiter_id);
-        self.state.retire(waiter_id, self.out);
+        self.state.retire(waiter_id, self.step.out);
         if let Some(unwanted) = self.state.queue.leave(waiter_id) {
-            self.clean_up(&unwanted);
+            self.step.clean_up(unwanted);
         }
-        self.state.wake_called(self.out); // a pending grant may be the next waiter's now
-        self.state.wake_leader(self.out);
+        self.state.wake_called(self.step.out); // a pending grant may be the next waiter's now
+        self.state.wake_leader(self.step.out);
         self.state.queue.has_waiters()
     }
 
     /// Refuses all waiters.
-    pub(super) fn refuse_all(&mut self, why: &AcquireRefusal<H::Error>) {
+    pub(crate) fn refuse_all(&mut self, why: &AcquireRefusal<H::Error>) {
         let (waiters, unwanted) = self.state.queue.clear();
         if let Some(unwanted) = unwanted {
-            self.clean_up(&unwanted);
+            self.step.clean_up(unwanted);
         }
         for (waiter_id, waiter) in waiters {
             self.state.refused.insert(waiter_id, why.clone());
             if let Some(waker) = waiter.into_waker() {
-                self.out.wake(waker);
+                self.step.out.wake(waker);
             }
         }
-        self.state.wake_leader(self.out);
+        self.state.wake_leader(self.step.out);
     }
 }

@@ -3,25 +3,22 @@
 //! Invariant: whatever an attempt may have left on the server has an owner: the local queue, the
 //! guard, or the watchdog's clean-up. That holds when this future is dropped at any `await`.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle};
-use tokio::time::Sleep;
-
-use super::attempt::{self, AttemptAnswer, OpenAttempt};
+use super::attempt::{self, OpenAttempt};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
+use super::lease_cell::LeaseCell;
 use super::lock_order;
 use super::nested::{self, Nested};
-use super::waiting::{Taken, Waiter};
+use super::shared::EngineHost;
+use super::waiting::QueueWait;
 use crate::backend::command_error::{self, CommandError};
-use crate::client::local_queue::{Attempt, Grant, GrantKind};
+use crate::client::local_queue::{Grant, GrantKind};
 use crate::client::spec::AcquireSpec;
-use crate::client::{AcquireRefusal, PastLook, PastStep, PastTry};
+use crate::client::{PastTry, PastTurn};
 use crate::policy::commands::Keep;
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
@@ -29,9 +26,6 @@ use crate::values::holder::Holder;
 use crate::values::listener::AcquireOutcome;
 use crate::values::moment::Moment;
 use crate::values::wait::Wait;
-
-/// How often a waiter checks that the queue's leader still responds.
-const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// When a call began to wait, and until when it waits.
 pub(super) struct Deadline {
@@ -63,9 +57,17 @@ impl Deadline {
         }
     }
 
-    /// When the call is to be logged as slow, if it was not.
-    fn slow(&self) -> Option<Moment> {
-        self.slow.filter(|_| !self.is_slow.load(Ordering::Relaxed))
+    /// When a call that waits has to do something by itself next, if it ever has.
+    pub(super) fn next(&self) -> Moment {
+        let slow = self.slow.filter(|_| !self.is_slow.load(Ordering::Relaxed));
+        let at = |due: Option<Moment>| due.unwrap_or(Moment::NEVER);
+        at(self.until).min(at(slow))
+    }
+
+    /// Whether the call has to be logged as slow now; only once.
+    pub(super) fn is_slow_now(&self, now: Moment) -> bool {
+        let is_slow = self.slow.is_some_and(|slow| now >= slow);
+        is_slow && !self.is_slow.swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn begun(&self) -> Moment {
@@ -176,136 +178,29 @@ pub(super) async fn take_one(
         return Err(LockError::ShutDown);
     }
     if may_wait && !deadline.is_over(now) {
-        return in_queue(core, spec, deadline, now).await;
+        return QueueWait::new(core, spec, deadline, now)?.await;
     }
     command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
     Box::pin(past_the_queue(core, spec, deadline)).await
 }
 
-/// Waits in the local queue; when the wait is over, tries once past the queue.
-async fn in_queue(
+/// A lock that was granted. `times`: when the call began to wait for it, and when it had it.
+pub(super) fn guard_of(
     core: &Arc<Core>,
-    spec: &Arc<AcquireSpec>,
-    deadline: &Deadline,
-    now: Moment,
-) -> Result<(LockGuard, Grant), LockError> {
-    let Deadline { begun, until, .. } = *deadline;
-    let clock = core.backend().clock();
-    let here = command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
-    let here = &here;
-    let pause = |now: Moment| {
-        let rest = |until: Option<Moment>| until.map_or(Duration::MAX, |it| now.until(it));
-        rest(until)
-            .min(rest(deadline.slow()))
-            .min(CHECK_AT_LEAST_EVERY)
-    };
-    let mut timer = WaiterTimer(None);
-    // An attempt may connect, find that the connection is of no use, and connect again.
-    let attempt = core.settings().one_step() * 2;
-    let mut waiter = None; // joins at the first poll, whose waker the queue keeps
-    let mut last_try = None; // boxed when it is needed, which is seldom
-    let mut is_over = false;
-    let mut begins = Some(now);
-    std::future::poll_fn(move |cx| {
-        loop {
-            let now = if let Some(begins) = begins.take() {
-                begins
-            } else {
-                core.check_process()?; // a forked child may poll what its parent began
-                clock.now()
-            };
-            let joins = |waker| Waiter::new(core, spec, here, now, waker);
-            let waiter = waiter.get_or_insert_with(|| joins(cx.waker()));
-            while let Poll::Ready(turn) = waiter.poll(cx, now) {
-                if let Some(taken) = turn? {
-                    let grant = taken.grant;
-                    let guard = guard_of(core, taken, (begun, now));
-                    return Poll::Ready(Ok((guard, grant)));
-                }
-                // The grant came too late for this waiter's ttl: it queues again, behind the
-                // others.
-                *waiter = joins(cx.waker());
-            }
-            if is_over {
-                let try_once_more = || Box::pin(past_the_queue(core, spec, deadline));
-                return last_try.get_or_insert_with(try_once_more).as_mut().poll(cx);
-            }
-            // While this waiter sends the first acquire itself, it needs no timer if that attempt's
-            // own timeouts end it before the deadline.
-            let is_later = |due: Option<Moment>| due.is_none_or(|due| now.plus(attempt) < due);
-            if waiter.sends_itself() && is_later(until) && is_later(deadline.slow()) {
-                return Poll::Pending;
-            }
-            let expired = command_error::needs_drivers(|| timer.poll(cx, here, pause(now)));
-            ready!(expired.map_err(|error| error.into_error(None))?);
-            let now = clock.now();
-            is_over = until.is_some_and(|until| now >= until);
-            if deadline.slow().is_some_and(|slow| now >= slow) {
-                deadline.is_slow.store(true, Ordering::Relaxed);
-                waiter.is_slow(begun.until(now));
-            }
-        }
-    })
-    .await
-}
-
-/// A waiter's timer, made when it is first needed. It belongs to the runtime that polls the waiter,
-/// which may move: a timer of a runtime that has ended panics, and one of a runtime that nobody
-/// drives never expires.
-struct WaiterTimer(Option<(runtime::Id, Pin<Box<Sleep>>)>);
-
-impl WaiterTimer {
-    /// Ready when `pause` has passed since the first poll after the last expiry. `began`: the
-    /// runtime to use if this is polled outside any, or in one without timers.
-    fn poll(&mut self, cx: &mut Context<'_>, began: &Handle, pause: Duration) -> Poll<()> {
-        let here = command_error::runtime_with_timers();
-        let here = here.as_ref().unwrap_or(began);
-        if self.0.as_ref().is_none_or(|(id, _)| *id != here.id()) {
-            let _inside = here.enter();
-            self.0 = Some((here.id(), Box::pin(tokio::time::sleep(pause))));
-        }
-        if let Some((_, sleep)) = &mut self.0 {
-            ready!(sleep.as_mut().poll(cx));
-        }
-        self.0 = None;
-        Poll::Ready(())
-    }
-}
-
-/// Turns a lock that was granted outside the queue into a guard; `None` if its lease is over
-/// already.
-pub(super) fn take(
-    core: &Arc<Core>,
-    spec: &Arc<AcquireSpec>,
-    attempt: Attempt,
-    grant: Grant,
-    begun: Moment,
-) -> Option<LockGuard> {
-    let now = core.now();
-    let cell = core.tell(now, |client, at| {
-        client.take_alone(spec, attempt, &grant, at)
-    })?;
-    Some(guard_of(core, Taken { grant, cell }, (begun, now)))
-}
-
-/// `begun`: when the call began to wait for it.
-fn guard_of(
-    core: &Arc<Core>,
-    Taken { grant, cell }: Taken,
+    grant: &Grant,
+    cell: Arc<LeaseCell>,
     (begun, granted): (Moment, Moment),
 ) -> LockGuard {
     core.watchdog().watch(&cell);
     core.backend().epoch_given(grant.epoch);
-    let fence = Fence::new(grant.epoch, grant.chain.index);
-    let hold = Hold {
+    LockGuard::new(Hold {
         core: core.clone(),
-        fence,
+        fence: Fence::new(grant.epoch, grant.chain.index),
         cell,
         begun,
         granted,
-        outcome: outcome_of(&grant),
-    };
-    LockGuard::new(hold)
+        outcome: outcome_of(grant),
+    })
 }
 
 fn outcome_of(grant: &Grant) -> AcquireOutcome {
@@ -362,76 +257,66 @@ pub(super) fn lost_before_its_body() -> CommandError {
 }
 
 /// Tries without queueing: it comes behind all waiters, and is busy if there are any.
-async fn past_the_queue(
+pub(super) async fn past_the_queue(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     deadline: &Deadline,
 ) -> Result<(LockGuard, Grant), LockError> {
     let begun = deadline.begun;
-    let mut tries = PastTry::new(deadline.answered_by(core, core.now()));
-    let why = 'again: loop {
-        let asked = try_once(core, spec, tries.until).await;
-        core.check_process()?; // a forked child may poll what its parent began
-        let (attempt, answer) = match asked {
-            Ok((attempt, answer)) => (Some(attempt), answer),
-            Err(error) => (None, Err(attempt::fault(error))),
+    let mut tries = PastTry::new(begun, deadline.answered_by(core, core.now()));
+    let mut turn = PastTurn::Ask;
+    loop {
+        turn = match turn {
+            PastTurn::Ask => try_once(core, spec, &mut tries).await?,
+            PastTurn::Rest(pause) => {
+                if pause.is_zero() {
+                    // Its owner may have its answer, and not have read it.
+                    tokio::task::yield_now().await;
+                } else {
+                    tokio::time::sleep(pause).await;
+                }
+                core.check_process()?; // a forked child may poll what its parent began
+                let now = core.now();
+                core.ask(|client| client.past_rested(&mut tries, &spec.queue_key, now))
+            }
+            PastTurn::Held(grant, cell) => {
+                let guard = guard_of(core, &grant, cell, (begun, core.now()));
+                return Ok((guard, grant));
+            }
+            PastTurn::Busy { holder, left } => return Err(deadline.busy(core, spec, holder, left)),
+            PastTurn::Refused(why) => return Err(attempt::refusal(core, spec, why)),
         };
-        let busy = match tries.answered(answer) {
-            PastStep::Take(grant) => {
-                let taken = attempt.and_then(|it| take(core, spec, it, grant, begun));
-                match taken {
-                    Some(guard) => return Ok((guard, grant)),
-                    None => break AcquireRefusal::LeaseOver,
-                }
-            }
-            PastStep::Again => continue,
-            PastStep::Look(busy) => busy,
-            PastStep::Refused(why) => break why,
-            PastStep::OwnEnd(error) => {
-                let own = attempt::own_end(core, spec, begun);
-                break own.unwrap_or(AcquireRefusal::Server(error));
-            }
-        };
-        loop {
-            match tries.look(&busy, attempt::standing(core, &busy), core.now()) {
-                PastLook::Busy { holder, left } => {
-                    return Err(deadline.busy(core, spec, holder, left));
-                }
-                PastLook::Refused(why) => break 'again why,
-                PastLook::OwnEnd => {
-                    let own = attempt::own_end(core, spec, begun);
-                    break 'again own.unwrap_or(AcquireRefusal::Unsettled);
-                }
-                PastLook::Rest { pause, asks } => {
-                    if pause.is_zero() {
-                        // Its owner may have its answer, and not have read it.
-                        tokio::task::yield_now().await;
-                    } else {
-                        tokio::time::sleep(pause).await;
-                    }
-                    core.check_process()?;
-                    if asks {
-                        break;
-                    }
-                }
-            }
-        }
-    };
-    Err(attempt::refusal(core, spec, why))
+    }
 }
 
-/// One attempt; `until` bounds connecting and sending. The error: nothing was sent.
+/// One attempt.
 async fn try_once(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
-    until: Moment,
-) -> Result<(Attempt, AttemptAnswer), CommandError> {
-    let (link, when @ (_, within)) = attempt::link_until(core, spec, until).await?;
-    let sent = attempt::prepare(core, spec, &link, false, when);
-    let open = OpenAttempt::alone(core, sent, link);
-    let answer = open.link.acquire(&open.sent.command, within).await;
-    let answer = open.landed(answer);
-    let attempt = open.sent.attempt();
-    open.settle_alone(&answer);
-    Ok((attempt, answer))
+    tries: &mut PastTry,
+) -> Result<PastTurn<EngineHost>, LockError> {
+    let connected = attempt::link_until(core, spec, tries.until).await;
+    let (open, answer) = match connected {
+        Ok((link, when @ (_, within))) => {
+            let sent = attempt::prepare(core, spec, &link, false, when);
+            let open = OpenAttempt::alone(core, sent, link);
+            let answer = open.link.acquire(&open.sent.command, within).await;
+            let answer = open.landed(answer);
+            (Some(open), answer)
+        }
+        Err(error) => (None, Err(attempt::fault(error))),
+    };
+    core.check_process()?; // a forked child may poll what its parent began
+    let now = core.now();
+    let follows = open
+        .as_ref()
+        .and_then(|open| open.heard(&answer, now).follows);
+    let sent = (open.as_ref().map(|open| &open.sent), answer);
+    let (turn, cancels_behind) = core.tell(now, |client, told| {
+        client.past_answered(tries, (&spec.queue_key, spec), sent, follows, told)
+    });
+    if let Some(mut open) = open {
+        open.settle(cancels_behind);
+    }
+    Ok(turn)
 }

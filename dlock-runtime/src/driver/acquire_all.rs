@@ -117,14 +117,18 @@ async fn at_once(
             let taken = specs.iter().zip(open).zip(epochs);
             let taken = taken.map(|((spec, mut open), epoch)| {
                 let sent = &open.sent;
-                let attempt = sent.attempt();
+                let token = sent.token;
                 let grant = match left {
                     None => Grant::at_once(sent.at, sent.command.lease.get(), epoch, time),
                     Some(left) => Grant::in_turn(sent.at, left, epoch, time),
                 };
                 open.settle(false);
-                let guard = acquire::take(core, spec, attempt, grant, begun);
-                guard.map(|guard| (guard, Some(grant)))
+                let now = core.now();
+                let cell = core.tell(now, |client, told| {
+                    client.take_alone(spec, token, &grant, told)
+                })?;
+                let guard = acquire::guard_of(core, &grant, cell, (begun, now));
+                Some((guard, Some(grant)))
             });
             // Take every one before looking at failures: a guard that is dropped gives its lock
             // back.

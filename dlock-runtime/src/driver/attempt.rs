@@ -10,7 +10,6 @@ use super::core::Core;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::client::spec::AcquireSpec;
-use crate::client::tokens::Standing;
 use crate::client::{AcquireAnswer, AcquireRefusal, AttemptFault, Heard, SentAcquire, leaves_open};
 use crate::policy::commands::{Acquire, Acquired, Busy, Claim};
 use crate::policy::queue;
@@ -148,22 +147,12 @@ impl OpenAttempt {
         }
     }
 
-    /// Tells the answer to one outside any queue. The caller takes over the token of what was
-    /// granted.
-    pub(super) fn settle_alone(mut self, answer: &AttemptAnswer) {
-        match leaves_open(answer) {
-            None => self.settle(false),
-            Some(false) => self.created_nothing(),
-            Some(true) => {} // its drop cleans up
-        }
-    }
-
     /// It created nothing at the server.
     pub(super) fn created_nothing(mut self) {
         self.is_settled = true;
         let nothing = (false, None);
-        (self.core).tell(self.core.now(), |client, at| {
-            client.ended(None, &self.sent, nothing, at)
+        (self.core).tell(self.core.now(), |client, told| {
+            client.ended(None, &self.sent, nothing, told)
         });
     }
 
@@ -189,34 +178,18 @@ impl Drop for OpenAttempt {
         let queue_key = self.queue.as_ref().map(|it| &it.queue_key);
         let now = self.core.now();
         let open = (true, self.cancelled_by(now));
-        if (self.core).tell(now, |client, at| {
-            client.ended(queue_key, &self.sent, open, at)
+        if (self.core).tell(now, |client, told| {
+            client.ended(queue_key, &self.sent, open, told)
         }) {
             self.cancel_behind();
         }
     }
 }
 
-/// What the value in the way means in this pool; `None`: it is not this pool's.
-pub(super) fn standing(core: &Core, busy: &Busy) -> Option<Standing> {
-    let ours = core.token_in(&busy.value)?;
-    let now = core.now();
-    Some(core.ask(|client| client.standing(ours, now)))
-}
-
-/// Whether somebody has the lock by the value in the way. Otherwise it is this pool's own: an
-/// attempt, or a hold that has ended, of which nothing may be left a moment later.
+/// Whether somebody has the lock by the value in the way, and not this pool by something that ends.
 pub(super) fn is_held(core: &Core, busy: &Busy) -> bool {
-    standing(core, busy).is_none_or(|it| it == Standing::Holds)
-}
-
-/// How the local queue's attempts failed last since the call began, if they did.
-pub(super) fn own_end(
-    core: &Core,
-    spec: &AcquireSpec,
-    begun: Moment,
-) -> Option<AcquireRefusal<CommandError>> {
-    core.ask(|client| client.failed_since(&spec.queue_key, begun))
+    let now = core.now();
+    core.ask(|client| client.is_held(busy, now))
 }
 
 /// Why a call for this lock does not get it.

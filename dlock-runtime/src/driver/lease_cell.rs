@@ -18,8 +18,8 @@ use tokio::sync::futures::Notified;
 
 use crate::backend::clock::Clock;
 use crate::client::lease::Lease;
-use crate::client::local_queue::Attempt;
 use crate::client::spec::AcquireSpec;
+use crate::client::tokens::Attempt;
 use crate::observe::{self, AskedLock, ObservedHold};
 use crate::policy::commands::{Claim, GivenBack};
 use crate::strangers::{beside_others, spared};

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 
 use once_cell::sync::OnceCell;
 
+use super::holder;
 use super::process::PerProcess;
 
 /// Identifies one attempt to take one lock; unique in the fleet.
@@ -70,6 +71,11 @@ impl TokenSource {
         let is_drawn = sequence > 0 && sequence < self.next.load(Memory::Relaxed);
         let token = self.token(sequence);
         (is_drawn && token.to_wire() == wire).then_some(token)
+    }
+
+    /// As [`recognize`](Self::recognize), in a lock's whole value.
+    pub(crate) fn recognize_in(&self, value: &str) -> Option<Token> {
+        self.recognize(holder::token_in(value)?)
     }
 
     fn token(&self, sequence: u64) -> Token {

@@ -125,8 +125,8 @@ impl<W> LocalQueue<W> {
         let Some(waiter_id) = self.next_holder(token, now, fits) else {
             return false;
         };
-        if let Remote::Held(attempt, grant) = &self.remote {
-            self.remote = Remote::Granted(attempt.clone(), grant.handed_on(now));
+        if let Remote::Held(token, grant) = self.remote {
+            self.remote = Remote::Granted(token, grant.handed_on(now));
             self.turn = Some((waiter_id, None));
         }
         true
@@ -138,12 +138,12 @@ impl<W> LocalQueue<W> {
         now: Moment,
         fits: impl Fn(&W, &Grant) -> bool,
     ) -> Option<WaiterId> {
-        let Remote::Held(attempt, grant) = &self.remote else {
+        let Remote::Held(ours, grant) = &self.remote else {
             return None;
         };
         grant.handed_on_until(now)?;
         let waiter_id = self.first_responsive()?;
-        let fits = attempt.token == token && fits(self.fifo.get(waiter_id)?, grant);
+        let fits = *ours == token && fits(self.fifo.get(waiter_id)?, grant);
         fits.then_some(waiter_id)
     }
 }

@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use super::{Attempt, LeaderStep, LocalQueue, Remote};
+use super::{LeaderStep, LocalQueue, Remote};
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 /// A waiter that has not claimed its grant within this time is unresponsive: its task is not
 /// polled. The next waiter gets the grant.
@@ -28,14 +29,13 @@ impl<W> LocalQueue<W> {
 
     /// Takes the lead from a leader that shows no sign of life. Returns its acquire that is under
     /// way, which must be cleaned up.
-    pub(crate) fn take_over_lead(&mut self) -> Option<Attempt> {
+    pub(crate) fn take_over_lead(&mut self) -> Option<Token> {
         self.has_leader = true;
-        let Remote::Acquiring(attempt) = &self.remote else {
+        let Remote::Acquiring(token) = self.remote else {
             return None;
         };
-        let attempt = attempt.clone();
         self.remote = Remote::vacant(Moment::from_nanos(0));
-        Some(attempt)
+        Some(token)
     }
 
     /// What the leader has to do now.
@@ -44,21 +44,20 @@ impl<W> LocalQueue<W> {
             self.has_leader = false;
             return LeaderStep::Rest;
         }
-        match &self.remote {
+        match self.remote {
             Remote::Held(..) | Remote::Vacant { .. } if self.first_responsive().is_none() => {
                 LeaderStep::Sleep(Moment::NEVER)
             }
             Remote::Held(_, grant) => grant
                 .handed_on_until(now)
                 .map_or(LeaderStep::Acquire, LeaderStep::Sleep),
-            Remote::Vacant { not_before } if *not_before <= now => LeaderStep::Acquire,
-            Remote::Vacant { not_before } => LeaderStep::Sleep(*not_before),
-            Remote::Queued { attempt, poll } if *poll <= now => LeaderStep::Poll(attempt.clone()),
-            Remote::Queued { poll, .. } => LeaderStep::Sleep(*poll),
-            Remote::Granted(attempt, grant) if grant.deadline() <= now => {
-                let attempt = attempt.clone();
+            Remote::Vacant { not_before } if not_before <= now => LeaderStep::Acquire,
+            Remote::Vacant { not_before } => LeaderStep::Sleep(not_before),
+            Remote::Queued { token, poll } if poll <= now => LeaderStep::Poll(token),
+            Remote::Queued { poll, .. } => LeaderStep::Sleep(poll),
+            Remote::Granted(token, grant) if grant.deadline() <= now => {
                 (self.remote, self.turn) = (Remote::vacant(now), None);
-                LeaderStep::GiveUp(attempt)
+                LeaderStep::GiveUp(token)
             }
             Remote::Granted(_, grant) => {
                 // A waiter that takes the grant does not notify the leader while it may be handed
@@ -76,7 +75,7 @@ impl<W> LocalQueue<W> {
             Some((waiter_id, Some(until))) if *until <= now => {
                 self.unresponsive.insert(*waiter_id);
                 match self.wanted_by_somebody() {
-                    Some(attempt) => LeaderStep::GiveUp(attempt),
+                    Some(token) => LeaderStep::GiveUp(token),
                     None => LeaderStep::PassOn,
                 }
             }

@@ -35,7 +35,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 pub(crate) use self::fifo::Fifo;
-pub(crate) use self::remote::{Attempt, Grant, GrantKind, Remote};
+pub(crate) use self::remote::{Grant, GrantKind, Remote};
 
 /// At most one hint counts within this time.
 const HINTS_APART: Duration = Duration::from_millis(100);
@@ -71,10 +71,10 @@ pub(crate) struct LocalQueue<W> {
 pub(crate) enum LeaderStep {
     /// Send an acquire for the first waiter.
     Acquire,
-    /// Poll for this attempt.
-    Poll(Attempt),
+    /// Poll for this token.
+    Poll(Token),
     /// Clean up after this token: it was granted, but its lease is over or no waiter responds.
-    GiveUp(Attempt),
+    GiveUp(Token),
     /// The waiter whose turn it was is unresponsive: wake the next one.
     PassOn,
     /// Sleep until then.
@@ -89,7 +89,7 @@ pub(crate) enum MessageOutcome {
     /// The queue has recorded it; the waiter whose turn it is must be notified.
     Taken,
     /// No waiter is left: the token must be cleaned up.
-    Unwanted(Attempt),
+    Unwanted(Token),
     /// It is not about our attempt.
     NotOurs,
 }
@@ -100,9 +100,9 @@ pub(crate) enum Check {
     /// It is not this waiter's turn.
     Wait,
     /// The lock is this waiter's, and it has left the queue.
-    Yours(Attempt, Grant),
+    Yours(Token, Grant),
     /// It was this waiter's turn, but the lease was over: the token must be cleaned up.
-    Stale(Attempt),
+    Stale(Token),
 }
 
 impl<W> Default for LocalQueue<W> {
@@ -132,9 +132,9 @@ impl<W> LocalQueue<W> {
     }
 
     /// A waiter leaves, with or without the lock. Its grant goes to the next waiter; if no waiter
-    /// is left, the attempt is returned and must be cleaned up. An acquire under way stays: a
+    /// is left, the token is returned and must be cleaned up. An acquire under way stays: a
     /// waiter that enters meanwhile inherits it.
-    pub(crate) fn leave(&mut self, waiter_id: WaiterId) -> Option<Attempt> {
+    pub(crate) fn leave(&mut self, waiter_id: WaiterId) -> Option<Token> {
         self.fifo.remove(waiter_id);
         self.unresponsive.remove(&waiter_id);
         if self.fifo.is_empty() {
@@ -148,7 +148,7 @@ impl<W> LocalQueue<W> {
     }
 
     /// Rejects all waiters.
-    pub(crate) fn clear(&mut self) -> (Fifo<W>, Option<Attempt>) {
+    pub(crate) fn clear(&mut self) -> (Fifo<W>, Option<Token>) {
         self.unresponsive.clear();
         (std::mem::take(&mut self.fifo), self.vacate())
     }
@@ -158,22 +158,21 @@ impl<W> LocalQueue<W> {
         if self.turn.is_none_or(|(whose, _)| whose != waiter_id) {
             return Check::Wait;
         }
-        let (attempt, grant) = match std::mem::replace(&mut self.remote, Remote::vacant(now)) {
-            Remote::Granted(attempt, grant) => (attempt, grant),
-            kept => {
-                self.remote = kept;
-                return Check::Wait;
-            }
+        let Remote::Granted(token, grant) = self.remote else {
+            return Check::Wait;
         };
         self.turn = None;
         if now >= grant.deadline() {
-            return Check::Stale(attempt);
+            self.remote = Remote::vacant(now);
+            return Check::Stale(token);
         }
         self.fifo.remove(waiter_id);
-        if self.fifo.is_empty() || grant.handed_on_until(now).is_some() {
-            self.remote = Remote::Held(attempt.clone(), grant);
-        }
-        Check::Yours(attempt, grant)
+        self.remote = if self.fifo.is_empty() || grant.handed_on_until(now).is_some() {
+            Remote::Held(token, grant)
+        } else {
+            Remote::vacant(now)
+        };
+        Check::Yours(token, grant)
     }
 
     pub(crate) fn waiter(&mut self, waiter_id: WaiterId) -> Option<&mut W> {
@@ -229,70 +228,53 @@ impl<W> LocalQueue<W> {
     }
 
     /// An acquire is sent; only after [`LeaderStep::Acquire`], and if it still may.
-    pub(crate) fn acquiring(&mut self, attempt: Attempt) {
+    pub(crate) fn acquiring(&mut self, token: Token) {
         debug_assert!(self.may_acquire(), "one entry at a time");
         self.again = None;
         self.next_hint = Moment::from_nanos(0); // hints about an earlier attempt don't count
         self.flushes_early = false;
-        self.remote = Remote::Acquiring(attempt);
+        self.remote = Remote::Acquiring(token);
     }
 
     /// The acquire or a poll says that we are in the server's queue. `poll`: when to poll next.
     pub(crate) fn queued(&mut self, token: Token, poll: Moment) -> MessageOutcome {
-        let (Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }) = &self.remote else {
-            return MessageOutcome::NotOurs;
-        };
-        if attempt.token != token {
+        if !self.awaits(token) {
             return MessageOutcome::NotOurs;
         }
-        let attempt = attempt.clone();
         let poll = self.again.take().map_or(poll, |again| again.min(poll));
-        self.remote = Remote::Queued { attempt, poll };
+        self.remote = Remote::Queued { token, poll };
         self.wanted()
     }
 
     /// The lock is ours: an answer or a push says so. The first notification wins.
     pub(crate) fn granted(&mut self, token: Token, grant: Grant) -> MessageOutcome {
-        match std::mem::replace(&mut self.remote, Remote::vacant(Moment::from_nanos(0))) {
-            Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }
-                if attempt.token == token =>
-            {
-                self.remote = Remote::Granted(attempt, grant);
-                self.turn = None;
-                self.wanted()
-            }
-            kept => {
-                self.remote = kept;
-                MessageOutcome::NotOurs
-            }
+        if !self.awaits(token) {
+            return MessageOutcome::NotOurs;
         }
+        self.remote = Remote::Granted(token, grant);
+        self.turn = None;
+        self.wanted()
     }
 
     /// Nothing of the token is ours any more, or it is being cleaned up: its acquire created
     /// nothing or got no clear answer, or the server's queue has lost it. `false`: it is not about
     /// our attempt, so the caller must leave the token alone.
     pub(crate) fn ended(&mut self, token: Token, not_before: Moment) -> bool {
-        let (Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }) = &self.remote else {
-            return false;
-        };
-        let ours = attempt.token == token;
-        if ours {
+        let is_ours = self.awaits(token);
+        if is_ours {
             self.remote = Remote::Vacant { not_before };
         }
-        ours
+        is_ours
     }
 
-    /// Our token, if our attempt has this value and is not granted yet.
-    pub(crate) fn awaits(&self, value: &str) -> Option<Token> {
-        let (Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }) = &self.remote else {
-            return None;
-        };
-        (*attempt.claim.value == *value).then_some(attempt.token)
+    /// Whether this is our token, and not granted yet.
+    pub(crate) fn awaits(&self, token: Token) -> bool {
+        matches!(self.remote, Remote::Acquiring(ours) | Remote::Queued { token: ours, .. } if ours == token)
     }
 
     /// The holder in this process no longer has the lock.
     pub(crate) fn left(&mut self, token: Token, now: Moment) {
-        if matches!(&self.remote, Remote::Held(attempt, _) if attempt.token == token) {
+        if matches!(self.remote, Remote::Held(ours, _) if ours == token) {
             self.remote = Remote::vacant(now);
         }
     }
@@ -392,15 +374,13 @@ impl<W> LocalQueue<W> {
     }
 
     /// Gives up an attempt that no waiter wants.
-    fn vacate(&mut self) -> Option<Attempt> {
+    fn vacate(&mut self) -> Option<Token> {
         self.turn = None;
-        match std::mem::replace(&mut self.remote, Remote::vacant(Moment::from_nanos(0))) {
-            Remote::Queued { attempt, .. } | Remote::Granted(attempt, _) => Some(attempt),
-            kept => {
-                self.remote = kept;
-                None
-            }
-        }
+        let (Remote::Queued { token, .. } | Remote::Granted(token, _)) = self.remote else {
+            return None;
+        };
+        self.remote = Remote::vacant(Moment::from_nanos(0));
+        Some(token)
     }
 
     fn wanted(&mut self) -> MessageOutcome {
@@ -413,7 +393,7 @@ impl<W> LocalQueue<W> {
     }
 
     /// A grant without a turn goes to the first responsive waiter; without one, it is given up.
-    fn wanted_by_somebody(&mut self) -> Option<Attempt> {
+    fn wanted_by_somebody(&mut self) -> Option<Token> {
         if !matches!(self.remote, Remote::Granted(..)) {
             return None;
         }

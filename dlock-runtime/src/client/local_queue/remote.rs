@@ -7,35 +7,27 @@ use std::time::Duration;
 
 use super::handoff::HandoffChain;
 use crate::client::lease::{Lease, LeaseTerms};
-use crate::policy::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Margin;
 
 /// What the process has at the server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Remote {
     /// Nothing; the next acquire may be sent from then on.
     Vacant { not_before: Moment },
     /// An acquire is under way.
-    Acquiring(Attempt),
+    Acquiring(Token),
     /// An entry in the server's queue.
     Queued {
-        attempt: Attempt,
+        token: Token,
         /// When to poll next.
         poll: Moment,
     },
     /// The lock is ours, and no waiter has claimed it yet.
-    Granted(Attempt, Grant),
+    Granted(Token, Grant),
     /// A waiter of this process took it, and may hand it on to the next one without the server.
-    Held(Attempt, Grant),
-}
-
-/// One token and what it claims at the server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Attempt {
-    pub(crate) token: Token,
-    pub(crate) claim: Claim,
+    Held(Token, Grant),
 }
 
 /// A lock that was granted, until a waiter claims it.

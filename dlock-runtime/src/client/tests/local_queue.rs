@@ -1,10 +1,7 @@
 //! The local queue, one path at a time: the waiters, the attempt, and what becomes of a token.
 
 use super::{at, ms};
-use crate::client::local_queue::{
-    Attempt, Check, Grant, LocalQueue, MessageOutcome, Remote, WaiterId,
-};
-use crate::policy::commands::Claim;
+use crate::client::local_queue::{Check, Grant, LocalQueue, MessageOutcome, Remote, WaiterId};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -15,17 +12,6 @@ pub(super) const COUNTS: u64 = 1000 - 10 - 2;
 
 pub(super) fn token(number: u64) -> Token {
     Token::of_test(number)
-}
-
-pub(super) fn attempt(number: u64) -> Attempt {
-    Attempt {
-        token: token(number),
-        claim: Claim {
-            key: "k".into(),
-            value: format!("v{number}").into(),
-            queues: false,
-        },
-    }
 }
 
 /// One second from then on.
@@ -41,7 +27,7 @@ pub(super) fn vacant(not_before: u64) -> Remote {
 
 fn queued(number: u64, poll: u64) -> Remote {
     Remote::Queued {
-        attempt: attempt(number),
+        token: token(number),
         poll: at(poll),
     }
 }
@@ -50,7 +36,7 @@ fn queued(number: u64, poll: u64) -> Remote {
 pub(super) fn acquiring<const N: usize>(names: [&'static str; N]) -> (Queue, [WaiterId; N]) {
     let mut queue = Queue::default();
     let waiter_ids = names.map(|name| queue.enter(name));
-    queue.acquiring(attempt(1));
+    queue.acquiring(token(1));
     (queue, waiter_ids)
 }
 
@@ -66,7 +52,7 @@ pub(super) fn held() -> Queue {
     let (mut queue, [waiter_id]) = granted(["a"]);
     assert_eq!(
         queue.check(waiter_id, at(0)),
-        Check::Yours(attempt(1), grant(0))
+        Check::Yours(token(1), grant(0))
     );
     queue
 }
@@ -98,7 +84,7 @@ fn the_queue_is_in_order_of_arrival() {
 fn only_the_first_in_the_queue_finds_the_lock_and_only_once() {
     let (mut queue, [a, b]) = granted(["a", "b"]);
     assert_eq!(queue.check(b, at(1)), Check::Wait);
-    assert_eq!(queue.check(a, at(2)), Check::Yours(attempt(1), grant(0)));
+    assert_eq!(queue.check(a, at(2)), Check::Yours(token(1), grant(0)));
     assert_eq!((queue.remote(), names(&queue)), (&vacant(2), vec!["b"]));
     assert_eq!(queue.check(a, at(3)), Check::Wait, "it has left the queue");
     assert_eq!(queue.check(b, at(3)), Check::Wait, "it is taken");
@@ -109,11 +95,11 @@ fn only_the_first_in_the_queue_finds_the_lock_and_only_once() {
 #[test]
 fn the_last_one_to_take_it_leaves_a_trace() {
     let mut queue = held();
-    assert_eq!(queue.remote(), &Remote::Held(attempt(1), grant(0)));
+    assert_eq!(queue.remote(), &Remote::Held(token(1), grant(0)));
     queue.left(token(2), at(4));
     assert_eq!(
         queue.remote(),
-        &Remote::Held(attempt(1), grant(0)),
+        &Remote::Held(token(1), grant(0)),
         "another one's end"
     );
     queue.left(token(1), at(5));
@@ -124,7 +110,7 @@ fn the_last_one_to_take_it_leaves_a_trace() {
 fn an_end_of_what_is_no_longer_held_changes_nothing() {
     let (mut queue, _) = granted(["a"]);
     queue.left(token(1), at(1));
-    assert_eq!(queue.remote(), &Remote::Granted(attempt(1), grant(0)));
+    assert_eq!(queue.remote(), &Remote::Granted(token(1), grant(0)));
 }
 
 #[test]
@@ -133,7 +119,7 @@ fn a_grant_is_inherited_by_the_next_in_the_queue() {
     assert_eq!(queue.leave(b), None);
     assert_eq!(queue.leave(a), None, "somebody still wants it");
     assert_eq!(queue.check(a, at(1)), Check::Wait);
-    assert_eq!(queue.check(c, at(1)), Check::Yours(attempt(1), grant(0)));
+    assert_eq!(queue.check(c, at(1)), Check::Yours(token(1), grant(0)));
 }
 
 #[test]
@@ -142,7 +128,7 @@ fn the_last_waiter_inherits_what_was_acquired_for_those_before() {
     assert_eq!(queue.leave(a), None, "the acquire is on its way");
     let b = queue.enter("b");
     assert_eq!(queue.granted(token(1), grant(0)), MessageOutcome::Taken);
-    assert_eq!(queue.check(b, at(1)), Check::Yours(attempt(1), grant(0)));
+    assert_eq!(queue.check(b, at(1)), Check::Yours(token(1), grant(0)));
 }
 
 #[test]
@@ -153,7 +139,7 @@ fn a_stale_grant_is_named_and_its_finder_stays_in_the_queue() {
         Check::Wait,
         "not this one's to find"
     );
-    assert_eq!(queue.check(a, at(COUNTS)), Check::Stale(attempt(1)));
+    assert_eq!(queue.check(a, at(COUNTS)), Check::Stale(token(1)));
     assert_eq!(
         (queue.remote(), names(&queue)),
         (&vacant(COUNTS), vec!["a", "b"])
@@ -162,7 +148,7 @@ fn a_stale_grant_is_named_and_its_finder_stays_in_the_queue() {
 
     let (mut queue, [a]) = granted(["a"]);
     let yours = queue.check(a, at(COUNTS - 1));
-    assert_eq!(yours, Check::Yours(attempt(1), grant(0)), "just in time");
+    assert_eq!(yours, Check::Yours(token(1), grant(0)), "just in time");
 }
 
 /// When no waiter is left, the attempt is given up in whatever state, and its token is returned
@@ -178,7 +164,7 @@ fn a_place_that_nobody_waits_for_is_named_once() {
         let (mut queue, [a, b]) = acquiring(["a", "b"]);
         assert_eq!(tell(&mut queue), MessageOutcome::Taken);
         assert_eq!(queue.leave(b), None, "{name}");
-        assert_eq!(queue.leave(a), Some(attempt(1)), "{name}");
+        assert_eq!(queue.leave(a), Some(token(1)), "{name}");
         assert_eq!(queue.leave(a), None, "{name}: twice");
         assert_eq!(queue.remote(), &vacant(0), "{name}");
         assert_eq!(
@@ -191,7 +177,7 @@ fn a_place_that_nobody_waits_for_is_named_once() {
         assert_eq!(queue.leave(a), None);
         assert_eq!(
             tell(&mut queue),
-            MessageOutcome::Unwanted(attempt(1)),
+            MessageOutcome::Unwanted(token(1)),
             "{name}"
         );
         assert_eq!(queue.remote(), &vacant(0), "{name}");
@@ -204,7 +190,7 @@ fn a_place_that_nobody_waits_for_is_named_once() {
         let (mut queue, _) = acquiring(["a", "b"]);
         assert_eq!(tell(&mut queue), MessageOutcome::Taken);
         let (fifo, unwanted) = queue.clear();
-        assert_eq!(unwanted, Some(attempt(1)), "{name}");
+        assert_eq!(unwanted, Some(token(1)), "{name}");
         assert_eq!(
             fifo.into_iter().map(|(_, who)| who).collect::<Vec<_>>(),
             ["a", "b"]
@@ -217,13 +203,13 @@ fn a_place_that_nobody_waits_for_is_named_once() {
 fn everybody_is_rejected_and_an_acquire_on_its_way_is_waited_for() {
     let (mut queue, _) = acquiring(["a"]);
     assert_eq!(queue.clear().1, None);
-    assert_eq!(queue.remote(), &Remote::Acquiring(attempt(1)));
+    assert_eq!(queue.remote(), &Remote::Acquiring(token(1)));
     let outcome = queue.granted(token(1), grant(0));
-    assert_eq!(outcome, MessageOutcome::Unwanted(attempt(1)));
+    assert_eq!(outcome, MessageOutcome::Unwanted(token(1)));
 
     let mut queue = held();
     assert_eq!(queue.clear().1, None, "a holder is not in line");
-    assert_eq!(queue.remote(), &Remote::Held(attempt(1), grant(0)));
+    assert_eq!(queue.remote(), &Remote::Held(token(1), grant(0)));
 }
 
 #[test]
@@ -242,19 +228,19 @@ fn a_push_may_be_faster_than_the_answer_that_it_is_queued() {
     assert!(!queue.ended(token(1), at(0)), "nor is it over");
     let slower = queue.granted(token(1), grant(7));
     assert_eq!(slower, MessageOutcome::NotOurs, "the first word counts");
-    assert_eq!(queue.check(a, at(1)), Check::Yours(attempt(1), grant(0)));
+    assert_eq!(queue.check(a, at(1)), Check::Yours(token(1), grant(0)));
 }
 
 #[test]
 fn a_place_moves_on_with_each_answer() {
     let (mut queue, _) = acquiring(["a"]);
-    assert_eq!(queue.remote(), &Remote::Acquiring(attempt(1)));
+    assert_eq!(queue.remote(), &Remote::Acquiring(token(1)));
     assert_eq!(queue.queued(token(1), at(50)), MessageOutcome::Taken);
     assert_eq!(queue.remote(), &queued(1, 50));
     assert_eq!(queue.queued(token(1), at(90)), MessageOutcome::Taken);
     assert_eq!(queue.remote(), &queued(1, 90));
     assert_eq!(queue.granted(token(1), grant(60)), MessageOutcome::Taken);
-    assert_eq!(queue.remote(), &Remote::Granted(attempt(1), grant(60)));
+    assert_eq!(queue.remote(), &Remote::Granted(token(1), grant(60)));
 
     for was_queued in [false, true] {
         let (mut queue, _) = acquiring(["a"]);
@@ -299,25 +285,21 @@ fn news_of_other_tokens_are_not_ours() {
 }
 
 #[test]
-fn a_push_is_for_the_waiter_that_awaits_its_value() {
+fn a_token_is_awaited_from_its_acquire_to_its_grant() {
     let (mut queue, _) = acquiring(["a"]);
-    assert_eq!(queue.awaits("v1"), Some(token(1)));
-    assert_eq!((queue.awaits("v2"), queue.awaits("")), (None, None));
+    assert!(queue.awaits(token(1)) && !queue.awaits(token(2)));
     queue.queued(token(1), at(50));
-    assert_eq!(queue.awaits("v1"), Some(token(1)));
+    assert!(queue.awaits(token(1)));
     queue.granted(token(1), grant(0));
-    assert_eq!(queue.awaits("v1"), None, "it has been granted");
-    assert_eq!(
-        (held().awaits("v1"), Queue::default().awaits("v1")),
-        (None, None)
-    );
+    assert!(!queue.awaits(token(1)), "it has been granted");
+    assert!(!held().awaits(token(1)) && !Queue::default().awaits(token(1)));
 }
 
 #[test]
 #[should_panic(expected = "one entry at a time")]
 fn a_second_entry_is_never_queued() {
     let (mut queue, _) = acquiring(["a"]);
-    queue.acquiring(attempt(2));
+    queue.acquiring(token(2));
 }
 
 #[test]

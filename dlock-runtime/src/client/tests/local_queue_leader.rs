@@ -1,6 +1,6 @@
 //! The leader of a local queue: whether there is one, what it has to do, and when.
 
-use super::local_queue::{COUNTS, Queue, acquiring, attempt, grant, granted, held, token, vacant};
+use super::local_queue::{COUNTS, Queue, acquiring, grant, granted, held, token, vacant};
 use super::{at, ms};
 use crate::client::local_queue::{Check, LeaderStep, MessageOutcome, Remote, WaiterId};
 use crate::values::handoff::Handoff;
@@ -60,7 +60,7 @@ fn what_a_leader_has_to_do() {
         queue
     };
     let (acquire, sleep) = (LeaderStep::Acquire, |until| LeaderStep::Sleep(at(until)));
-    let poll = LeaderStep::Poll(attempt(1));
+    let poll = LeaderStep::Poll(token(1));
     let asked = LeaderStep::Sleep(Moment::NEVER); // the answer wakes it
     for (name, mut queue, now, expected) in [
         ("gone", gone(), 69, sleep(70)),
@@ -81,7 +81,7 @@ fn what_a_leader_has_to_do() {
 #[test]
 fn a_grant_that_no_waiter_took_is_given_up_once_and_polled_for_again() {
     let (mut queue, [a]) = granted(["a"]);
-    assert_eq!(queue.next(at(COUNTS)), LeaderStep::GiveUp(attempt(1)));
+    assert_eq!(queue.next(at(COUNTS)), LeaderStep::GiveUp(token(1)));
     assert_eq!(queue.remote(), &vacant(COUNTS));
     assert_eq!(queue.next(at(COUNTS)), LeaderStep::Acquire);
     assert_eq!(queue.leave(a), None, "it has been named");
@@ -93,9 +93,9 @@ fn the_next_waiter_acquires_while_the_one_before_holds() {
     let b = queue.enter("b");
     assert!(queue.become_leader());
     assert_eq!(queue.next(at(1)), LeaderStep::Acquire);
-    queue.acquiring(attempt(2));
+    queue.acquiring(token(2));
     queue.left(token(1), at(2));
-    assert_eq!(queue.remote(), &Remote::Acquiring(attempt(2)), "left alone");
+    assert_eq!(queue.remote(), &Remote::Acquiring(token(2)), "left alone");
     queue.leave(b);
     assert_eq!(queue.next(at(3)), LeaderStep::Rest);
 }
@@ -144,11 +144,11 @@ fn who_hurries_acquires_at_once_and_never_later() {
     queue.poll_now(at(60));
     assert_eq!(
         queue.next(at(50)),
-        LeaderStep::Poll(attempt(1)),
+        LeaderStep::Poll(token(1)),
         "never later"
     );
     queue.poll_now(at(20));
-    assert_eq!(queue.next(at(20)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.next(at(20)), LeaderStep::Poll(token(1)));
 
     let mut queue = Queue::default();
     queue.enter("a");
@@ -185,7 +185,7 @@ fn what_is_missed_while_the_acquire_is_on_its_way_is_polled_for_at_once() {
     let (mut queue, _) = acquiring(["a"]);
     queue.poll_now(at(5));
     assert_eq!(queue.queued(token(1), at(1000)), MessageOutcome::Taken);
-    assert_eq!(queue.next(at(6)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.next(at(6)), LeaderStep::Poll(token(1)));
     assert_eq!(queue.queued(token(1), at(1000)), MessageOutcome::Taken);
     assert_eq!(queue.next(at(7)), LeaderStep::Sleep(at(1000)), "once");
 }
@@ -198,7 +198,7 @@ fn hints_cost_ten_polls_a_second_however_many_there_are() {
     let mut polls = Vec::new();
     for now in 0..1000 {
         queue.hint(at(now));
-        if queue.next(at(now)) == LeaderStep::Poll(attempt(1)) {
+        if queue.next(at(now)) == LeaderStep::Poll(token(1)) {
             polls.push(now);
             assert_eq!(
                 queue.queued(token(1), at(now + 1000)),
@@ -258,7 +258,7 @@ fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
         if now == 250 {
             queue.poll_now(at(now)); // not a hint: this comes from the server
         }
-        if queue.next(at(now)) == LeaderStep::Poll(attempt(1)) {
+        if queue.next(at(now)) == LeaderStep::Poll(token(1)) {
             if queue.take_early_flush() {
                 alone.push(now);
             }
@@ -277,17 +277,13 @@ fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
 fn each_place_may_be_hinted_at_at_once() {
     let mut queue = queued();
     assert!(queue.hint(at(10)));
-    assert_eq!(queue.next(at(10)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.next(at(10)), LeaderStep::Poll(token(1)));
     assert!(queue.ended(token(1), at(10)));
     assert_eq!(queue.next(at(11)), LeaderStep::Acquire);
-    queue.acquiring(attempt(2));
+    queue.acquiring(token(2));
     assert_eq!(queue.queued(token(2), at(1011)), MessageOutcome::Taken);
     assert!(queue.hint(at(12)));
-    assert_eq!(
-        queue.next(at(12)),
-        LeaderStep::Poll(attempt(2)),
-        "its first"
-    );
+    assert_eq!(queue.next(at(12)), LeaderStep::Poll(token(2)), "its first");
     assert_eq!(queue.queued(token(2), at(1012)), MessageOutcome::Taken);
     assert!(queue.hint(at(13)));
     assert_eq!(queue.next(at(13)), LeaderStep::Sleep(at(112)));
@@ -297,10 +293,10 @@ fn each_place_may_be_hinted_at_at_once() {
 #[test]
 fn a_hint_during_a_command_is_polled_for_afterwards() {
     let mut queue = queued();
-    assert_eq!(queue.next(at(50)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.next(at(50)), LeaderStep::Poll(token(1)));
     assert!(queue.hint(at(51)));
     assert_eq!(queue.queued(token(1), at(1050)), MessageOutcome::Taken);
-    assert_eq!(queue.next(at(52)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.next(at(52)), LeaderStep::Poll(token(1)));
     assert_eq!(queue.queued(token(1), at(1050)), MessageOutcome::Taken);
     assert_eq!(queue.next(at(53)), LeaderStep::Sleep(at(1050)), "once");
 
@@ -308,7 +304,7 @@ fn a_hint_during_a_command_is_polled_for_afterwards() {
     assert!(queue.hint(at(5)));
     assert!(!queue.hint(at(6)), "it is asked anyway");
     assert_eq!(queue.queued(token(1), at(1000)), MessageOutcome::Taken);
-    assert_eq!(queue.next(at(7)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.next(at(7)), LeaderStep::Poll(token(1)));
 }
 
 #[test]
@@ -320,7 +316,7 @@ fn a_hint_never_puts_a_poll_off_and_says_nothing_elsewhere() {
         !queue.hint(at(20)),
         "the poll at 50 is sooner than the next hint that counts"
     );
-    assert_eq!(queue.next(at(50)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.next(at(50)), LeaderStep::Poll(token(1)));
     for mut queue in [granted(["a"]).0, held(), Queue::default()] {
         let before = queue.clone();
         assert!(!queue.hint(at(20)));
@@ -373,18 +369,18 @@ fn without_a_responsive_waiter_the_lock_is_given_up_and_not_acquired() {
     long.lease = ms(60_000);
     queue.granted(token(1), long);
     assert_eq!(queue.next(at(0)), LeaderStep::Sleep(at(1000)));
-    assert_eq!(queue.next(at(1000)), LeaderStep::GiveUp(attempt(1)));
+    assert_eq!(queue.next(at(1000)), LeaderStep::GiveUp(token(1)));
     assert_eq!(queue.next(at(9000)), LeaderStep::Sleep(Moment::NEVER));
 
     // What was acquired before that is unwanted as well.
     queue.enter("b");
     assert_eq!(queue.next(at(9000)), LeaderStep::Acquire);
-    queue.acquiring(attempt(2));
+    queue.acquiring(token(2));
     let b = a + 1;
     queue.leave(b);
     assert_eq!(
         queue.granted(token(2), long),
-        MessageOutcome::Unwanted(attempt(2))
+        MessageOutcome::Unwanted(token(2))
     );
 
     assert!(queue.mark_responsive(a));
@@ -399,7 +395,7 @@ fn without_a_responsive_waiter_the_lock_is_given_up_and_not_acquired() {
 fn a_leader_epoch_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
     let (mut queue, _) = acquiring(["a"]);
     assert!(queue.become_leader());
-    assert_eq!(queue.take_over_lead(), Some(attempt(1)));
+    assert_eq!(queue.take_over_lead(), Some(token(1)));
     assert!(!queue.become_leader(), "it has a leader");
     assert_eq!(queue.next(at(0)), LeaderStep::Acquire);
     assert!(
@@ -409,7 +405,7 @@ fn a_leader_epoch_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
 
     let mut queue = queued();
     assert_eq!(queue.take_over_lead(), None, "a place goes on");
-    assert_eq!(queue.next(at(50)), LeaderStep::Poll(attempt(1)));
+    assert_eq!(queue.next(at(50)), LeaderStep::Poll(token(1)));
 }
 
 /// Granted at 0 for 1 s, to be handed on once within 50 ms; taken at 1, and one more waits.
@@ -425,7 +421,7 @@ fn held_in_a_chain() -> (Queue, [WaiterId; 2]) {
     );
     assert_eq!(
         queue.check(waiter_ids[0], at(1)),
-        Check::Yours(attempt(1), row)
+        Check::Yours(token(1), row)
     );
     (queue, waiter_ids)
 }
@@ -438,7 +434,7 @@ fn a_grant_is_over_earlier_where_the_margin_is_wider() {
         let grant = grant(0).with_handoff_limit(&Handoff::up_to(0, ms(0)), margin, at(0));
         assert_eq!(queue.granted(token(1), grant), MessageOutcome::Taken);
         let found = queue.check(a, at(now));
-        assert_eq!(found == Check::Stale(attempt(1)), is_over, "{now}");
+        assert_eq!(found == Check::Stale(token(1)), is_over, "{now}");
     }
 }
 

@@ -151,7 +151,7 @@ fn a_holder_extends_up_to_max_hold() {
 fn a_short_grant_is_renewed_for_the_whole_ttl() {
     let mut table = waiting();
     let short = Lease::granted(at(0), ms(300), &terms(900, None));
-    assert!(table.granted(token(), short, 5));
+    assert!(table.granted(token(), short, |_| 5).is_some());
     let renewal = Renewal {
         claim: claim(),
         ttl: ttl(900),

@@ -32,7 +32,7 @@ fn holding() -> Table {
 fn grant(table: &mut Table, number: u64, sent: Moment, renew: Option<u64>) {
     table.acquiring(token(number), claim(number));
     let lease = Lease::granted(sent, ms(900), &terms(900, renew));
-    assert!(table.granted(token(number), lease, number));
+    assert!(table.granted(token(number), lease, |_| number).is_some());
 }
 
 fn renewed(table: &Table, actions: &[Action<u64>]) -> Vec<Token> {
@@ -270,11 +270,13 @@ fn an_abandoned_acquire_waits_for_the_cancel_behind_it() {
     table.abandoned(token(1), 5_000, at(3000), Some(at(600)), at(100));
     assert!(table.due(at(200)).is_empty());
     assert!(
-        !table.granted(
-            token(1),
-            Lease::granted(at(0), ms(900), &terms(900, None)),
-            1
-        ),
+        !table
+            .granted(
+                token(1),
+                Lease::granted(at(0), ms(900), &terms(900, None)),
+                |_| 1
+            )
+            .is_some(),
         "no late answer revives it"
     );
     assert!(

@@ -39,7 +39,7 @@ pub(super) fn holding(bounds: Bounds) -> Table {
     let (mut table, renewed) = (acquiring(), terms(900, Some(300)));
     let terms = LeaseTerms { bounds, ..renewed };
     let lease = Lease::granted(at(0), terms.lease().get(), &terms);
-    assert!(table.granted(token(), lease, 5));
+    assert!(table.granted(token(), lease, |_| 5).is_some());
     table
 }
 
@@ -103,14 +103,14 @@ fn what_is_queued_waits_for_its_turn_and_needs_nothing() {
     let mut table = waiting();
     assert_eq!((state(&table), table.next_check()), ('w', Moment::NEVER));
     assert_eq!(table.due_of(token(), at(100_000)), None);
-    assert!(table.granted(token(), lease(), 5), "in turn");
+    assert!(table.granted(token(), lease(), |_| 5).is_some(), "in turn");
     assert_eq!((state(&table), table.next_check()), ('h', lease().next()));
-    assert!(!table.granted(token(), lease(), 5), "once");
+    assert!(!table.granted(token(), lease(), |_| 5).is_some(), "once");
 
     let mut table = waiting();
     table.not_granted(token());
     assert_eq!((state(&table), table.all()), ('-', vec![]), "gone");
-    assert!(!table.granted(token(), lease(), 5));
+    assert!(!table.granted(token(), lease(), |_| 5).is_some());
 }
 
 #[test]
@@ -129,7 +129,10 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
         table.give_up(token(), at(3000), at(10));
         assert_eq!((state(&table), table.next_check()), ('c', at(10)));
         assert_eq!(table.due(at(10)), [cancel(Keep::NOT)]);
-        assert!(!table.granted(token(), lease(), 5), "no push revives it");
+        assert!(
+            !table.granted(token(), lease(), |_| 5).is_some(),
+            "no push revives it"
+        );
         let answer = Cancelled {
             time: 0,
             found: true,

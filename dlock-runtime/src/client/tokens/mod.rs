@@ -29,6 +29,8 @@ mod entries;
 mod moves;
 mod timeline;
 
+use std::time::Duration;
+
 use self::clean_up::CleanUp;
 use self::entries::{Entries, TokenEntry, TokenStage};
 use self::moves::End;
@@ -40,6 +42,13 @@ use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
 pub(crate) use self::action::{Action, Census, ReleaseBy, Standing};
+
+/// One token and what it claims at the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Attempt {
+    pub(crate) token: Token,
+    pub(crate) claim: Claim,
+}
 
 /// The table; through `H` a holder learns what becomes of its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,23 +92,36 @@ impl<H: Clone> Tokens<H> {
         }
     }
 
+    /// What a token claims at the server.
+    pub(crate) fn claim(&self, token: Token) -> Option<&Claim> {
+        self.entries.get(token).map(|entry| &entry.claim)
+    }
+
     /// The server has nothing of the token: the acquire created nothing, or its queue entry is
     /// gone.
     pub(crate) fn not_granted(&mut self, token: Token) {
         self.entries.forget(token);
     }
 
-    /// The lock is ours, by the acquire's answer or from the queue; `false`: the token was given up
+    /// The lock is ours, by the acquire's answer or from the queue. `None`: the token was given up
     /// before.
-    pub(crate) fn granted(&mut self, token: Token, lease: Lease, holder: H) -> bool {
-        let found = self.entries.change(token, |entry| {
-            let expected = matches!(entry.state, TokenStage::Acquiring | TokenStage::Waiting);
-            if expected {
-                entry.enter(lease.next(), TokenStage::Holding { lease, holder });
+    pub(crate) fn granted(
+        &mut self,
+        token: Token,
+        lease: Lease,
+        holder: impl FnOnce(Attempt) -> H,
+    ) -> Option<H> {
+        let held = self.entries.change(token, |entry| {
+            if !matches!(entry.state, TokenStage::Acquiring | TokenStage::Waiting) {
+                return None;
             }
-            expected
+            let claim = entry.claim.clone();
+            let holder = holder(Attempt { token, claim });
+            let (next, held) = (lease.next(), holder.clone());
+            entry.enter(next, TokenStage::Holding { lease, holder });
+            Some(held)
         });
-        found.unwrap_or(false)
+        held.flatten()
     }
 
     /// The holder is done, and another waiter of this process gets the lock as it is: the token
@@ -131,6 +153,14 @@ impl<H: Clone> Tokens<H> {
             clean_up.expect_report(by);
         }
         self.clean_up(token, clean_up, now);
+    }
+
+    /// Nobody here wants what the server has of it. `timeout`: of the clean-up's command.
+    pub(crate) fn unwanted(&mut self, token: Token, timeout: Duration, now: Moment) {
+        if let Some(claim) = self.claim(token) {
+            let give_up = now.plus(timeout + claim.longest_stay());
+            self.give_up(token, give_up, now);
+        }
     }
 
     /// Its acquire was answered, but no waiter wants the result: a queue entry, or the lock.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use self::neighbours::Neighbour;
-use super::shared::{EngineHost, MachineStep, SharedClient};
+use super::shared::{EngineHost, SharedClient};
 use super::watchdog::Watchdog;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
@@ -27,7 +27,7 @@ use crate::backend::{Backend, Link, NodeBackend, joined};
 use crate::client::queue_key::QueueKey;
 use crate::client::retry::Spread;
 use crate::client::tokens::Census;
-use crate::client::{Client, ClientRules};
+use crate::client::{AcquireRefusal, Client, ClientRules, QueueStep, Told};
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
 use crate::policy::server_check::{PoolSettings, judge, judge_away, judge_nodes};
@@ -52,7 +52,7 @@ pub(crate) struct Core {
     backend: Arc<dyn Backend>,
     /// What the backend can do.
     offers: Offers,
-    tokens: TokenSource,
+    tokens: Arc<TokenSource>,
     watchdog: Watchdog,
     /// Which locks were asked for inside which others.
     lock_orders: Mutex<LockOrders>,
@@ -75,6 +75,7 @@ impl Core {
             let why = Reason::new(format_args!("the system gives no random numbers: {why}"));
             CommandError::Setup(why).into_error(None)
         })?;
+        let tokens = Arc::new(tokens);
         let observers = Arc::new(Observers::new(settings.observing.listener.clone()));
         let rules = ClientRules {
             command_timeout: settings.command_timeout,
@@ -87,7 +88,8 @@ impl Core {
             is_of_quorum: backend.offers() == Offers::Quorum,
         };
         let namespace = settings.namespace.len();
-        let shared = Arc::new(SharedClient::new(backend.clock(), rules, namespace));
+        let host = EngineHost::new(backend.clock(), tokens.clone());
+        let shared = Arc::new(SharedClient::new(host, rules, namespace));
         let core = Arc::new(Core {
             home: Home::here(),
             tokens,
@@ -275,15 +277,26 @@ impl Core {
         &self.watchdog
     }
 
-    /// Takes a step of the machine, and carries out what it leaves to be done.
+    /// Tells the machine what has happened, and carries out what follows.
     #[inline]
     pub(in crate::driver) fn tell<T>(
         &self,
         now: Moment,
-        step: impl FnOnce(&mut Client<EngineHost>, MachineStep<'_>) -> T,
+        event: impl FnOnce(&mut Client<EngineHost>, Told<'_, EngineHost>) -> T,
     ) -> T {
         let nudge = |token| self.watchdog.nudge(token);
-        self.watchdog.shared().tell(now, step, nudge)
+        self.watchdog.shared().tell(now, event, nudge)
+    }
+
+    /// Tells a queue what has happened; nothing follows if there is none.
+    #[inline]
+    pub(in crate::driver) fn at<T: Default>(
+        &self,
+        queue_key: &QueueKey,
+        now: Moment,
+        event: impl FnOnce(&mut QueueStep<'_, EngineHost>) -> T,
+    ) -> T {
+        self.tell(now, |client, told| client.at(queue_key, told, event))
     }
 
     /// Asks the machine something; nothing changes.
@@ -326,7 +339,9 @@ impl Core {
         let now = self.now();
         self.tell(now, |client, _| client.close());
         for queue_key in self.queue_keys() {
-            self.tell(now, |client, at| client.reject_all(&queue_key, at));
+            self.at(&queue_key, now, |queue| {
+                queue.refuse_all(&AcquireRefusal::ShutDown);
+            });
         }
     }
 

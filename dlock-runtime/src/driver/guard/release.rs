@@ -168,8 +168,8 @@ impl LockGuard {
         // Under the mutex: the cell's task must not report the end of a lease that is the next
         // holder's by then.
         let ended = || cell.hand_on();
-        let returned = core.tell(now, |client, at| {
-            client.give_back(of, may_hand_on, at, ended)
+        let returned = core.tell(now, |client, told| {
+            client.give_back(of, may_hand_on, told, ended)
         });
         if returned == ReturnedTo::HandedOn {
             cell.notify();
@@ -190,8 +190,8 @@ impl LockGuard {
             let may_hand_on = self.may_be_handed_on();
             let of = (&cell.spec().queue_key, cell.token());
             let ended = || cell.hand_on();
-            if core.tell(now, |client, at| {
-                client.drop_hold(of, may_hand_on, at, ended)
+            if core.tell(now, |client, told| {
+                client.drop_hold(of, may_hand_on, told, ended)
             }) {
                 cell.notify();
             }

@@ -1,6 +1,6 @@
 //! The client machine of a pool under its one mutex, and what follows from its steps.
 //!
-//! `client` decides; [`SharedClient::tell`] takes a step and carries out what it leaves. Invariant:
+//! `client` decides; [`SharedClient::tell`] tells it an event and carries out what follows. Invariant:
 //! nothing is sent, awaited, woken or logged while the mutex is locked.
 
 #[cfg(test)]
@@ -18,10 +18,9 @@ use super::waiting::FirstAcquire;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
 use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::local_queue::Attempt;
 use crate::client::spec::AcquireSpec;
-use crate::client::tokens::{self, Action};
-use crate::client::{Client, ClientActions, ClientHost, ClientRules, ClientWaker};
+use crate::client::tokens::{self, Action, Attempt};
+use crate::client::{Client, ClientActions, ClientHost, ClientRules, ClientWaker, Told};
 use crate::observe::{self, PoolCounts};
 use crate::strangers::CallersWaker;
 use crate::sync::{Mutex, MutexGuard};
@@ -29,7 +28,7 @@ use crate::values::key::KeyParts;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
-use crate::values::token::Token;
+use crate::values::token::{Token, TokenSource};
 
 pub(super) type PoolTokens = tokens::Tokens<Arc<LeaseCell>>;
 
@@ -38,6 +37,14 @@ pub(super) type PoolTokens = tokens::Tokens<Arc<LeaseCell>>;
 pub(super) struct EngineHost {
     home: Home,
     clock: Clock,
+    drawn: Arc<TokenSource>,
+}
+
+impl EngineHost {
+    pub(super) fn new(clock: Clock, drawn: Arc<TokenSource>) -> Self {
+        let home = Home::here();
+        Self { home, clock, drawn }
+    }
 }
 
 impl ClientHost for EngineHost {
@@ -49,6 +56,10 @@ impl ClientHost for EngineHost {
 
     fn holder(&self, spec: &Arc<AcquireSpec>, attempt: Attempt, lease: &Lease) -> Arc<LeaseCell> {
         Arc::new(LeaseCell::new(self.home, spec, attempt, self.clock, lease))
+    }
+
+    fn token_in(&self, value: &str) -> Option<Token> {
+        self.drawn.recognize_in(value)
     }
 
     fn terms(spec: &Arc<AcquireSpec>) -> &LeaseTerms {
@@ -71,9 +82,6 @@ impl ClientWaker for CallersWaker {
         self.will_wake(waker)
     }
 }
-
-/// A step's time, and where it puts what it leaves to be done.
-pub(super) type MachineStep<'a> = (Moment, &'a mut ClientActions<EngineHost>);
 
 /// What all tasks of a pool share, and how its watchdog is woken.
 #[derive(Debug)]
@@ -169,13 +177,13 @@ impl SharedClient {
     }
 
     /// `namespace`: of the pool's names, how long.
-    pub(super) fn new(clock: Clock, rules: ClientRules, namespace: usize) -> Self {
-        let home = Home::here();
+    pub(super) fn new(host: EngineHost, rules: ClientRules, namespace: usize) -> Self {
+        let (home, clock) = (host.home, host.clock);
         let command_timeout = rules.command_timeout;
         Self {
             home,
             state: Mutex::new(ClientState {
-                client: Client::new(EngineHost { home, clock }, rules),
+                client: Client::new(host, rules),
                 planned: None,
                 next_stray: Moment::default(),
                 is_draining: false,
@@ -190,20 +198,20 @@ impl SharedClient {
         }
     }
 
-    /// Takes a step of the machine, and carries out what it leaves to be done after unlocking.
+    /// Tells the machine what has happened, and carries out what follows after unlocking.
     /// `nudge`: for each token that the watchdog has to look at.
     #[inline]
     pub(super) fn tell<T>(
         &self,
         now: Moment,
-        step: impl FnOnce(&mut Client<EngineHost>, MachineStep<'_>) -> T,
+        event: impl FnOnce(&mut Client<EngineHost>, Told<'_, EngineHost>) -> T,
         nudge: impl Fn(Token),
     ) -> T {
         // Before the mutex, so that it is dropped after it, in a panic too: copying a caller's waker
         // may panic.
         let mut left = LeftToDo(ClientActions::default());
         let mut state = self.lock();
-        let told = step(&mut state.client, (now, &mut left.0));
+        let reply = event(&mut state.client, (now, &mut left.0));
         let begun = left.0.begun.map(|token| self.begins(&mut state, token));
         let is_draining = state.is_draining;
         drop(state);
@@ -216,7 +224,7 @@ impl SharedClient {
         for token in left.0.unowned.into_iter().flatten() {
             nudge(token);
         }
-        told
+        reply
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, ClientState> {

@@ -15,14 +15,15 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::CHECK_AT_LEAST_EVERY;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::joined::yield_to_ready_tasks;
-use crate::client::local_queue::Attempt;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
+use crate::client::tokens::Attempt;
 use crate::client::{
-    AcquireRefusal, Heard, LeaderEpoch, LeaderTurn, LookReply, Looked, ReadAnswer,
+    AcquireRefusal, Heard, LeaderEpoch, LeaderTurn, LookReply, Looked, QueueStep, ReadAnswer,
 };
 use crate::driver::attempt::{self, AttemptAnswer, OpenAttempt};
 use crate::driver::core::Core;
@@ -32,9 +33,6 @@ use crate::policy::commands::Busy;
 use crate::values::entry;
 use crate::values::holder::{self, Reading};
 use crate::values::moment::Moment;
-
-/// How often a leader shows its waiters that it responds, at least.
-const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// A poll that takes longer is repeated, so that the queue entry is kept alive.
 const POLL_AT_MOST: Duration = Duration::from_secs(1);
@@ -76,9 +74,13 @@ impl Leader {
         &self.spec.queue_key
     }
 
-    /// What the machine knows it by.
-    fn by(&self) -> (&QueueKey, LeaderEpoch) {
-        (&self.spec.queue_key, self.epoch)
+    /// Tells its queue what has happened.
+    fn tell<T: Default>(
+        &self,
+        now: Moment,
+        event: impl FnOnce(&mut QueueStep<'_, EngineHost>) -> T,
+    ) -> T {
+        self.core.at(self.queue_key(), now, event)
     }
 
     fn now(&self) -> Moment {
@@ -92,10 +94,9 @@ impl Leader {
 
     /// Goes on in a task of its own while anybody waits.
     fn go_on(mut self, runtime: &Handle) {
-        let (core, now) = (&self.core, self.now());
-        let goes_on = core.tell(now, |client, at| client.continue_or_dismiss(self.by(), at));
-        self.dismissed = !goes_on;
-        if goes_on {
+        let goes_on = self.tell(self.now(), |queue| queue.continue_or_dismiss(self.epoch));
+        self.dismissed = goes_on.is_none();
+        if goes_on.is_some() {
             runtime.spawn(self.run());
         }
     }
@@ -121,10 +122,8 @@ impl Leader {
     async fn turn(&self) -> (LeaderTurn<EngineHost>, Moment) {
         poll_fn(|cx| {
             let now = self.now();
-            let lead = self
-                .core
-                .tell(now, |client, at| client.lead(self.by(), cx.waker(), at));
-            Poll::Ready((lead, now))
+            let turn = self.tell(now, |queue| queue.lead(self.epoch, cx.waker()));
+            Poll::Ready((turn, now))
         })
         .await
     }
@@ -202,9 +201,7 @@ impl EndedAcquire {
             let failed = answer.as_ref().err().map(|fault| fault.error.clone());
             let heard = leader.hear(&open, &answer, now);
             let answer = (&open.sent, answer);
-            let answered = leader.core.tell(now, |client, at| {
-                client.answered(leader.by(), answer, heard, at)
-            });
+            let answered = leader.tell(now, |queue| queue.answered(leader.epoch, answer, heard));
             open.settle(answered.cancels_behind);
             if answered.mention.is_some() {
                 let late = || attempt::in_words(&leader.spec, AcquireRefusal::ClockAhead);
@@ -267,7 +264,8 @@ impl Leader {
         let within = core.settings().command_timeout;
         let within = within.min(spec.terms.validity());
         let sent = attempt::prepare(core, spec, &link, true, (now, within));
-        let sends = core.tell(now, |client, at| client.sending(self.by(), &sent, at));
+        let by = (self.queue_key(), self.epoch);
+        let sends = core.tell(now, |client, told| client.sending(by, &sent, told));
         sends.then(|| {
             let open = OpenAttempt::of_queue(core, &self.spec, sent, link);
             (open, within)
@@ -295,9 +293,7 @@ impl Leader {
     fn not_connected(&self, error: CommandError) {
         let (now, fault) = (self.now(), attempt::fault(error));
         let failed = fault.error.clone();
-        let mention = self
-            .core
-            .tell(now, |client, at| client.unsent(self.by(), fault, at));
+        let mention = self.tell(now, |queue| queue.unsent(self.epoch, fault));
         self.mention(mention, &failed);
     }
 
@@ -331,9 +327,9 @@ impl Leader {
             self.observe(answer.busy());
         }
         let failed = answer.as_ref().err().cloned();
-        let (answer, of) = (answer.map_err(attempt::fault), (attempt, sent));
-        let mention = core.tell(self.now(), |client, at| {
-            client.polled(self.by(), of, answer, heard, at)
+        let (answer, of) = (answer.map_err(attempt::fault), (attempt.token, sent));
+        let mention = self.tell(self.now(), |queue| {
+            queue.polled(self.epoch, of, answer, heard)
         });
         if let Some(failed) = failed {
             self.mention(mention, &failed);
@@ -364,9 +360,7 @@ impl Leader {
         observe::queued(self.core.parts(queue_key.key()), holder);
         if self.core.settings().observing.slow_acquire.is_some() {
             let holder = Some(holder());
-            self.core.tell(self.now(), |client, at| {
-                client.at(queue_key, at, |it| it.state.shown.0 = holder)
-            });
+            self.tell(self.now(), |queue| queue.state.shown.0 = holder);
         }
     }
 }
@@ -382,7 +376,6 @@ impl Drop for Leader {
         if self.dismissed || self.core.is_inherited() {
             return;
         }
-        let (core, now) = (&self.core, self.now());
-        core.tell(now, |client, at| client.leader_gone(self.by(), at));
+        self.tell(self.now(), |queue| queue.leader_gone(self.epoch));
     }
 }

@@ -1,157 +1,159 @@
-//! One waiter in a local queue, from when it joins until it has the lock or stops waiting.
+//! One waiting call: from when it enters its local queue until it has the lock or stops waiting.
 //!
-//! It decides nothing: the machine tells it whether it has the lock, or has to start a leader.
+//! It decides nothing: the machine tells it whether it has the lock, or has to start a leader. When
+//! its wait is over, it tries past the queue, and still takes the lock if its turn comes first.
 //! Invariant: a waiter that is dropped leaves the queue, *then* drops its acquire; an acquire that
 //! was sent for it goes on for the waiters behind it, or is cleaned up after.
 
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
+use tokio::time::Sleep;
 
+use super::CHECK_AT_LEAST_EVERY;
 use super::first_acquire::FirstAcquire;
 use super::leader::{EndedAcquire, Leader};
-use crate::backend::command_error::CommandError;
+use crate::backend::command_error::{self, CommandError};
 use crate::client::local_queue::{Grant, WaiterId};
 use crate::client::spec::AcquireSpec;
 use crate::client::{JoinedQueue, LeaderEpoch, LookReply, Looked, ReadAnswer};
+use crate::driver::acquire::{self, Deadline};
 use crate::driver::attempt;
 use crate::driver::core::Core;
-use crate::driver::lease_cell::LeaseCell;
+use crate::driver::guard::LockGuard;
 use crate::driver::shared::EngineHost;
 use crate::observe;
 use crate::strangers::CallersWaker;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
-/// A lock that was taken.
-#[derive(Debug)]
-pub(in crate::driver) struct Taken {
-    pub(in crate::driver) grant: Grant,
-    /// Under which token, and whether it still counts.
-    pub(in crate::driver) cell: Arc<LeaseCell>,
-}
+type LastTry<'a> = Pin<Box<dyn Future<Output = TakenLock> + Send + 'a>>;
 
-pub(in crate::driver) struct Waiter<'a> {
+type TakenLock = Result<(LockGuard, Grant), LockError>;
+
+/// Waits in the local queue; enters it when it is first polled, because the queue keeps a waker.
+pub(in crate::driver) struct QueueWait<'a> {
     core: &'a Arc<Core>,
     spec: &'a Arc<AcquireSpec>,
-    id: WaiterId,
+    deadline: &'a Deadline,
     /// The runtime in which it began to wait.
-    runtime: &'a Handle,
+    runtime: Handle,
+    /// The time of the first poll.
+    begins: Option<Moment>,
+    /// `None`: not in the queue.
+    waiter_id: Option<WaiterId>,
     /// The first acquire, while this waiter sends it.
     own: Option<Arc<FirstAcquire>>,
-    /// It sends the first acquire, and has not been polled since it joined.
-    has_just_joined: bool,
+    /// It sends the first acquire, and has not been polled since it entered.
+    has_just_entered: bool,
     /// As the machine said when it last looked: under one mutex with the waker that it left there.
     sends_itself: bool,
-    /// The waiter has left the queue. Its id may belong to another waiter by now: an idle queue
-    /// state is dropped, and the next one for the key counts from 1 again.
-    done: bool,
+    timer: WaiterTimer,
+    /// The tries past the queue, once the wait is over.
+    last_try: Option<LastTry<'a>>,
 }
 
-impl<'a> Waiter<'a> {
-    /// Joins the queue. The waker is that of the first poll, which follows at once.
+impl<'a> QueueWait<'a> {
     pub(in crate::driver) fn new(
         core: &'a Arc<Core>,
         spec: &'a Arc<AcquireSpec>,
-        runtime: &'a Handle,
+        deadline: &'a Deadline,
         now: Moment,
-        waker: &Waker,
-    ) -> Self {
+    ) -> Result<Self, LockError> {
+        let runtime = command_error::runtime_with_timers();
+        Ok(Self {
+            core,
+            spec,
+            deadline,
+            runtime: runtime.map_err(|error| error.into_error(None))?,
+            begins: Some(now),
+            waiter_id: None,
+            own: None,
+            has_just_entered: false,
+            sends_itself: false,
+            timer: WaiterTimer(None),
+            last_try: None,
+        })
+    }
+
+    /// Enters the queue. The waker is that of the poll that follows at once.
+    fn enter(&mut self, now: Moment, waker: &Waker) -> WaiterId {
+        let (core, spec) = (self.core, self.spec);
         let leader = |epoch| Leader::new(core.clone(), spec.clone(), epoch);
         let mut own = None;
         let first = |leader_epoch| {
-            let acquire = FirstAcquire::new(leader(leader_epoch), now, runtime);
+            let acquire = FirstAcquire::new(leader(leader_epoch), now, &self.runtime);
             own.insert(acquire).clone()
         };
         let JoinedQueue {
             waiter_id,
             lead,
             moved,
-        } = core.tell(now, |client, at| {
-            client.enter(&spec.queue_key, spec.clone(), waker, at, first)
+        } = core.tell(now, |client, told| {
+            client.enter(&spec.queue_key, spec.clone(), waker, told, first)
         });
         if let Some(leader_epoch) = lead {
-            leader(leader_epoch).start(runtime);
+            leader(leader_epoch).start(&self.runtime);
         }
         if let Some((acquire, sender)) = moved {
             acquire.spawn();
             sender.into_iter().for_each(CallersWaker::wake); // it kept no timer until now
         }
-        Self {
-            core,
-            spec,
-            id: waiter_id,
-            runtime,
-            has_just_joined: own.is_some(),
-            sends_itself: own.is_some(),
-            own,
-            done: false,
-        }
+        self.has_just_entered = own.is_some();
+        self.sends_itself = own.is_some();
+        self.own = own;
+        self.waiter_id = Some(waiter_id);
+        waiter_id
     }
 
-    /// The lock, once it is this waiter's turn; `None` if the grant came too late for its ttl, and
-    /// it may queue again behind the others. After `Ready` the waiter has left the queue, and must
-    /// not be polled again.
-    pub(in crate::driver) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        now: Moment,
-    ) -> Poll<Result<Option<Taken>, LockError>> {
-        let mut asked = None;
-        let has_just_joined = std::mem::take(&mut self.has_just_joined);
-        if let Some(acquire) = &self.own {
-            match acquire.poll(cx, &mut asked) {
-                Poll::Ready(()) => self.own = None,
-                // The queue knows its waker, and wakes it if anything changes.
-                Poll::Pending if has_just_joined => return Poll::Pending,
-                Poll::Pending => {}
+    /// The lock, once it is this waiter's turn.
+    fn turn(&mut self, cx: &mut Context<'_>, now: Moment) -> Poll<TakenLock> {
+        loop {
+            let waiter_id = self.waiter_id;
+            let waiter_id = waiter_id.unwrap_or_else(|| self.enter(now, cx.waker()));
+            let mut asked = None;
+            let has_just_entered = std::mem::take(&mut self.has_just_entered);
+            if let Some(acquire) = &self.own {
+                match acquire.poll(cx, &mut asked) {
+                    Poll::Ready(()) => self.own = None,
+                    // The queue knows its waker, and wakes it if anything changes.
+                    Poll::Pending if has_just_entered => return Poll::Pending,
+                    Poll::Pending => {}
+                }
             }
+            let looked = self.look((waiter_id, cx.waker()), now, asked);
+            if !matches!(looked, Looked::Wait) {
+                self.waiter_id = None;
+            }
+            return match looked {
+                Looked::Wait => Poll::Pending,
+                Looked::Yours(grant, cell) => {
+                    let times = (self.deadline.begun(), now);
+                    let guard = acquire::guard_of(self.core, &grant, cell, times);
+                    Poll::Ready(Ok((guard, grant)))
+                }
+                // The grant came too late for this waiter's ttl: it enters again, behind the others.
+                Looked::TooLate => continue,
+                Looked::Refused(why) => {
+                    Poll::Ready(Err(attempt::refusal(self.core, self.spec, why)))
+                }
+            };
         }
-        let looked = self.look(cx, now, asked);
-        self.done = !matches!(looked, Looked::Wait);
-        match looked {
-            Looked::Wait => Poll::Pending,
-            Looked::Yours(grant, cell) => Poll::Ready(Ok(Some(Taken { grant, cell }))),
-            Looked::TooLate => Poll::Ready(Ok(None)),
-            Looked::Refused(why) => Poll::Ready(Err(attempt::refusal(self.core, self.spec, why))),
-        }
-    }
-
-    /// Whether it sends the first acquire itself. It is woken if that moves to a task of its own;
-    /// until then there is no leader to watch.
-    pub(in crate::driver) fn sends_itself(&self) -> bool {
-        self.sends_itself
-    }
-
-    /// Logs that it has waited for so long.
-    pub(in crate::driver) fn is_slow(&self, waited: Duration) {
-        let AcquireSpec {
-            queue_key,
-            key,
-            site,
-            ..
-        } = &**self.spec;
-        let holder = self.core.tell(self.core.now(), |client, at| {
-            client.at(queue_key, at, |it| it.state.shown.0.clone())
-        });
-        let holder = holder.flatten();
-        observe::slow_acquire(key.parts(), &site.name(), waited, holder.as_deref());
     }
 
     /// `asked`: how the first acquire ended, which it has sent.
     fn look(
         &mut self,
-        cx: &mut Context<'_>,
+        of: (WaiterId, &Waker),
         now: Moment,
         asked: Option<EndedAcquire>,
     ) -> Looked<EngineHost> {
+        let (core, spec) = (self.core, self.spec);
         let look = |read: Option<ReadAnswer<'_, CommandError>>| {
-            let (spec, of) = (self.spec, (self.id, cx.waker()));
-            (self.core).tell(now, |client, at| {
-                client.look(&spec.queue_key, spec, of, read, at)
-            })
+            core.at(&spec.queue_key, now, |queue| queue.look(spec, of, read))
         };
         let Some(mut asked) = asked else {
             let LookReply {
@@ -167,7 +169,7 @@ impl<'a> Waiter<'a> {
         self.sends_itself = false;
         let (looked, lead) = asked.told_by_waiter(now, |read| look(Some(read)));
         if asked.is_led_on() {
-            asked.lead_on(self.runtime);
+            asked.lead_on(&self.runtime);
         }
         self.lead(lead);
         looked
@@ -177,15 +179,70 @@ impl<'a> Waiter<'a> {
     fn lead(&self, lead: Option<LeaderEpoch>) {
         if let Some(leader_epoch) = lead {
             let here = Handle::try_current();
-            let here = here.as_ref().unwrap_or(self.runtime);
+            let here = here.as_ref().unwrap_or(&self.runtime);
             Leader::new(self.core.clone(), self.spec.clone(), leader_epoch).start(here);
+        }
+    }
+
+    /// Logs that it has waited for so long.
+    fn is_slow(&self, now: Moment) {
+        let AcquireSpec {
+            queue_key,
+            key,
+            site,
+            ..
+        } = &**self.spec;
+        let (core, waited) = (self.core, self.deadline.begun().until(now));
+        let holder = core.at(queue_key, now, |queue| queue.state.shown.0.clone());
+        observe::slow_acquire(key.parts(), &site.name(), waited, holder.as_deref());
+    }
+}
+
+impl Future for QueueWait<'_> {
+    type Output = TakenLock;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TakenLock> {
+        let this = &mut *self;
+        let (core, deadline) = (this.core, this.deadline);
+        let mut now = if let Some(begins) = this.begins.take() {
+            begins
+        } else {
+            core.check_process()?; // a forked child may poll what its parent began
+            core.now()
+        };
+        loop {
+            if let Poll::Ready(taken) = this.turn(cx, now) {
+                return Poll::Ready(taken);
+            }
+            if let Some(last_try) = &mut this.last_try {
+                return last_try.as_mut().poll(cx);
+            }
+            // While this waiter sends the first acquire itself, it needs no timer if that attempt's
+            // own timeouts end it before the deadline. It may connect, find that the connection is
+            // of no use, and connect again.
+            let due = deadline.next();
+            if this.sends_itself && now.plus(core.settings().one_step() * 2) < due {
+                return Poll::Pending;
+            }
+            let pause = now.until(due).min(CHECK_AT_LEAST_EVERY);
+            let (timer, runtime) = (&mut this.timer, &this.runtime);
+            let expired = command_error::needs_drivers(|| timer.poll(cx, runtime, pause));
+            ready!(expired.map_err(|error| error.into_error(None))?);
+            now = core.now();
+            if deadline.is_over(now) {
+                let tries = acquire::past_the_queue(core, this.spec, deadline);
+                this.last_try = Some(Box::pin(tries)); // boxed, because it is seldom needed
+            }
+            if deadline.is_slow_now(now) {
+                this.is_slow(now);
+            }
         }
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for QueueWait<'_> {
     fn drop(&mut self) {
-        if self.done && self.own.is_none() {
+        if self.waiter_id.is_none() && self.own.is_none() {
             return;
         }
         if self.core.is_inherited() {
@@ -193,11 +250,11 @@ impl Drop for Waiter<'_> {
             return;
         }
         let queue_key = &self.spec.queue_key;
-        let others_wait = if self.done {
-            (self.core).ask(|client| client.has_waiters(queue_key))
-        } else {
+        let others_wait = if let Some(waiter_id) = self.waiter_id {
             let now = self.core.now();
-            (self.core).tell(now, |client, at| client.leave(queue_key, self.id, at))
+            (self.core).at(queue_key, now, |queue| queue.leave(waiter_id))
+        } else {
+            (self.core).ask(|client| client.has_waiters(queue_key))
         };
         // Waiters that came meanwhile inherit the acquire that is on its way.
         if let Some(acquire) = self.own.take() {
@@ -207,5 +264,28 @@ impl Drop for Waiter<'_> {
                 acquire.give_up();
             }
         }
+    }
+}
+
+/// A waiter's timer, made when it is first needed. It belongs to the runtime that polls the waiter,
+/// which may move: a timer of a runtime that has ended panics, and one of a runtime that nobody
+/// drives never expires.
+struct WaiterTimer(Option<(runtime::Id, Pin<Box<Sleep>>)>);
+
+impl WaiterTimer {
+    /// Ready when `pause` has passed since the first poll after the last expiry. `began`: the
+    /// runtime to use if this is polled outside any, or in one without timers.
+    fn poll(&mut self, cx: &mut Context<'_>, began: &Handle, pause: Duration) -> Poll<()> {
+        let here = command_error::runtime_with_timers();
+        let here = here.as_ref().unwrap_or(began);
+        if self.0.as_ref().is_none_or(|(id, _)| *id != here.id()) {
+            let _inside = here.enter();
+            self.0 = Some((here.id(), Box::pin(tokio::time::sleep(pause))));
+        }
+        if let Some((_, sleep)) = &mut self.0 {
+            ready!(sleep.as_mut().poll(cx));
+        }
+        self.0 = None;
+        Poll::Ready(())
     }
 }

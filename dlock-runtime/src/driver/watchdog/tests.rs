@@ -9,15 +9,17 @@ use super::Watchdog;
 use crate::backend::Backend as _;
 use crate::backend::memory::Memory;
 use crate::client::ClientRules;
-use crate::driver::shared::SharedClient;
+use crate::driver::shared::{EngineHost, SharedClient};
 use crate::values::process::Home;
+use crate::values::token::TokenSource;
 
 const CAP: Duration = Duration::from_secs(10);
 
 #[test]
 fn in_a_forked_child_it_goes_without_a_look_at_the_table() {
     let memory = Arc::new(Memory::new());
-    let mut shared = SharedClient::new(memory.clock(), ClientRules::of_test(CAP, CAP), 0);
+    let host = EngineHost::new(memory.clock(), Arc::new(TokenSource::new().unwrap()));
+    let mut shared = SharedClient::new(host, ClientRules::of_test(CAP, CAP), 0);
     shared.home = Home::elsewhere();
     let watchdog = Watchdog::start(Arc::new(shared), memory, Arc::default()).unwrap();
     let leases = watchdog.leases.clone();

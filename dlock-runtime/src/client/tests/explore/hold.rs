@@ -9,7 +9,7 @@ use super::seen::Witness;
 use super::world::What;
 use crate::client::leading::Answered;
 use crate::client::lease::LeaseTerms;
-use crate::client::local_queue::{Attempt, Grant, GrantKind, Remote};
+use crate::client::local_queue::{Grant, GrantKind, Remote};
 use crate::client::tokens::ReleaseBy;
 use crate::client::{Looked, ReadAnswer, ReturnedTo};
 use crate::policy::commands::{Keep, Renewal, Renewed};
@@ -39,18 +39,9 @@ impl Process {
         {
             grant.since = grant.chain.since.unwrap_or(grant.since);
         }
-        let attempt = self.remote().and_then(attempt_of);
-        let attempt = attempt.or_else(|| {
-            let (sent, ..) = read.as_ref()?.answer.as_ref()?;
-            Some(sent.attempt())
-        });
-        let request = ModelRequest {
-            who,
-            terms: self.terms(turn, who),
-        };
-        let reply = self.tell(turn, |client, at| {
-            let of = (waiter_id, &AlwaysAwake);
-            client.look(&queue_key(), &request, of, read, at)
+        let request = self.request(turn, who);
+        let reply = self.at(turn, |queue| {
+            queue.look(&request, (waiter_id, &AlwaysAwake), read)
         });
         if reply.lead.is_some() && !is_led {
             turn.seen.saw(Witness::LeaderReplaced);
@@ -66,9 +57,8 @@ impl Process {
                 self.flight_dropped(turn, who);
                 self.enter(turn, who); // at the end of the queue again
             }
-            Looked::Yours(grant, _) => {
-                let attempt = attempt.expect("it was granted");
-                let body = self.body_under(turn, attempt, &grant);
+            Looked::Yours(grant, token) => {
+                let body = self.body_under(turn, token, &grant);
                 if let Some((sent, _)) = self.contenders[who].over.take() {
                     self.unread(turn, &sent, false, true);
                 }
@@ -80,38 +70,18 @@ impl Process {
         reply.answered
     }
 
-    pub(super) fn terms(&self, turn: &Turn<'_>, who: usize) -> LeaseTerms {
+    pub(super) fn request(&self, turn: &Turn<'_>, who: usize) -> ModelRequest {
         let mut terms = self.order(turn.run, who).terms;
         if turn.run.is(Mutant::ClaimIsWhole) {
             terms.renew = None;
         }
-        terms
+        ModelRequest { who, terms }
     }
 
-    pub(super) fn take(
-        &mut self,
-        turn: &mut Turn<'_>,
-        who: usize,
-        attempt: Attempt,
-        grant: Grant,
-    ) -> Option<Body> {
-        let request = ModelRequest {
-            who,
-            terms: self.terms(turn, who),
-        };
-        let taken = self.tell(turn, |client, at| {
-            client.take_alone(&request, attempt.clone(), &grant, at)
-        });
-        if taken.is_none() {
-            turn.seen.saw(Witness::StaleGrant);
-            return None;
-        }
-        Some(self.body_under(turn, attempt, &grant))
-    }
-
-    fn body_under(&self, turn: &Turn<'_>, attempt: Attempt, grant: &Grant) -> Body {
-        let Attempt { token, claim } = attempt;
-        let deadline = self.client.tokens.deadline(token).expect("it is held");
+    pub(super) fn body_under(&self, turn: &Turn<'_>, token: Token, grant: &Grant) -> Body {
+        let tokens = &self.client.tokens;
+        let claim = tokens.claim(token).expect("it is held").clone();
+        let deadline = tokens.deadline(token).expect("it is held");
         Body {
             token,
             claim,
@@ -212,8 +182,8 @@ impl Process {
             return self.send_unsubscribed_release(turn, body.token, body.claim);
         }
         let may_hand_on = may_hand_on(self.order(turn.run, who).terms);
-        let given_back = self.tell(turn, |client, at| {
-            client.give_back((&queue_key(), body.token), may_hand_on, at, || {})
+        let given_back = self.tell(turn, |client, told| {
+            client.give_back((&queue_key(), body.token), may_hand_on, told, || {})
         });
         match given_back {
             ReturnedTo::HandedOn => saw_handed_on(turn, &body),
@@ -250,8 +220,8 @@ impl Process {
         self.commands
             .forget(body.token, |what| matches!(what, What::Renew(_)));
         let may_hand_on = may_hand_on(self.order(turn.run, who).terms) && !waits;
-        let handed_on = self.tell(turn, |client, at| {
-            client.drop_hold((&queue_key(), body.token), may_hand_on, at, || {})
+        let handed_on = self.tell(turn, |client, told| {
+            client.drop_hold((&queue_key(), body.token), may_hand_on, told, || {})
         });
         if handed_on {
             saw_handed_on(turn, body);
@@ -292,13 +262,6 @@ impl Process {
 /// With `min_hold` nothing is handed on.
 fn may_hand_on(terms: LeaseTerms) -> bool {
     terms.bounds.min_hold.is_none()
-}
-
-fn attempt_of(remote: &Remote) -> Option<Attempt> {
-    match remote {
-        Remote::Acquiring(attempt) | Remote::Granted(attempt, _) => Some(attempt.clone()),
-        _ => None,
-    }
 }
 
 fn saw_handed_on(turn: &mut Turn<'_>, body: &Body) {

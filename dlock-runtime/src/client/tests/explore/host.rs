@@ -2,21 +2,25 @@
 //! the model looks whenever it would find something. `local` explores the wake-ups.
 
 use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::local_queue::{Attempt, Grant};
+use crate::client::local_queue::Grant;
 use crate::client::queue_key::QueueKey;
+use crate::client::tokens::Attempt;
 use crate::client::{AttemptFault, Client, ClientHost, ClientRules, ClientWaker, LeaderEpoch};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 use super::run::Run;
-use super::world::KEY;
+use super::world::{KEY, token_in};
 
 /// The number of each leader.
 pub(super) const LEADER: LeaderEpoch = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ModelHost;
+pub(super) struct ModelHost {
+    /// Which process it is.
+    pub(super) at: usize,
+}
 
 /// A contender, and the lease that it wants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +41,11 @@ impl ClientHost for ModelHost {
 
     fn holder(&self, _: &ModelRequest, attempt: Attempt, _: &Lease) -> Token {
         attempt.token
+    }
+
+    fn token_in(&self, value: &str) -> Option<Token> {
+        let (at, token) = token_in(value)?;
+        (at == self.at).then_some(token)
     }
 
     fn terms(request: &ModelRequest) -> &LeaseTerms {

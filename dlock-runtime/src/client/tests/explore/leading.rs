@@ -1,15 +1,16 @@
 //! The commands of a process's queue: its leader and its only contender send them, as in
 //! `driver/waiting`. What the answers mean, the machine says.
 
-use super::host::{AlwaysAwake, queue_key, unclear};
+use super::host::{AlwaysAwake, LEADER, queue_key, unclear};
 use super::mutants::Mutant;
-use super::process::{Leader, Phase, Process, Turn, leader};
+use super::process::{Leader, Phase, Process, Turn};
 use super::seen::Witness;
 use super::world::What;
 use crate::client::answers::Landed;
 use crate::client::leading::Answered;
-use crate::client::local_queue::{Attempt, Remote};
-use crate::client::{AttemptFault, Heard, LeaderTurn, ReadAnswer, SentAcquire};
+use crate::client::local_queue::Remote;
+use crate::client::tokens::Attempt;
+use crate::client::{AcquireRefusal, AttemptFault, Heard, LeaderTurn, ReadAnswer, SentAcquire};
 use crate::policy::commands::{Acquire, Acquired, Claim, Polled};
 use crate::values::entry;
 use crate::values::moment::Moment;
@@ -22,9 +23,7 @@ impl Process {
         let granted = self
             .remote()
             .is_some_and(|it| matches!(it, Remote::Granted(..)));
-        let next = self.tell(turn, |client, at| {
-            client.lead(leader(&queue_key()), &AlwaysAwake, at)
-        });
+        let next = self.at(turn, |queue| queue.lead(LEADER, &AlwaysAwake));
         if granted && !matches!(self.remote(), Some(Remote::Granted(..))) {
             turn.seen.saw(Witness::StaleGrant);
         }
@@ -39,8 +38,8 @@ impl Process {
         let Some(sent) = self.prepare(turn, who, true) else {
             return self.reject(turn);
         };
-        let sends = self.tell(turn, |client, at| {
-            client.sending(leader(&queue_key()), &sent, at)
+        let sends = self.tell(turn, |client, told| {
+            client.sending((&queue_key(), LEADER), &sent, told)
         });
         assert!(sends, "it was just told to");
         self.send_acquire(turn, who, &sent);
@@ -101,9 +100,7 @@ impl Process {
                 .commands
                 .forget(attempt.token, |what| matches!(what, What::Poll(_))),
         }
-        self.tell(turn, |client, at| {
-            client.leader_gone(leader(&queue_key()), at);
-        });
+        self.at(turn, |queue| queue.leader_gone(LEADER));
     }
 
     pub(super) fn ask_failed(
@@ -132,11 +129,10 @@ impl Process {
     /// The run has no more tokens for this process: all waiters leave, as after a permanent
     /// refusal.
     fn reject(&mut self, turn: &Turn<'_>) {
-        self.tell(turn, |client, at| client.reject_all(&queue_key(), at));
+        self.at(turn, |queue| queue.refuse_all(&AcquireRefusal::ShutDown));
         self.read_refusals(turn);
-        let key = queue_key();
-        let by = leader(&key);
-        if !self.tell(turn, |client, at| client.continue_or_dismiss(by, at)) {
+        let goes_on = self.at(turn, |queue| queue.continue_or_dismiss(LEADER));
+        if goes_on.is_none() {
             self.leader = Leader::Idle;
         }
     }
@@ -144,7 +140,7 @@ impl Process {
     /// A contender reads that it was refused.
     fn leave_refused(&mut self, turn: &Turn<'_>, who: usize) {
         if let Phase::Queue(waiter_id) = self.contenders[who].phase {
-            self.tell(turn, |client, at| client.leave(&queue_key(), waiter_id, at));
+            self.at(turn, |queue| queue.leave(waiter_id));
         }
         self.contenders[who].phase = Phase::Done;
     }
@@ -191,7 +187,7 @@ impl Process {
                     grant.since = turn.now();
                 }
             }
-            Landed::Queued(_) if matches!(self.remote(), Some(Remote::Granted(attempt, _)) if attempt.token == token) =>
+            Landed::Queued(_) if matches!(self.remote(), Some(Remote::Granted(ours, _)) if *ours == token) =>
             {
                 turn.seen.saw(Witness::PushBeforeReply);
             }
@@ -215,18 +211,14 @@ impl Process {
             is_told: true,
             follows: Some(turn.now().plus(turn.run.tick)),
         };
-        let key = queue_key();
-        let by = leader(&key);
         let Answered { cancels_behind, .. } = if let Some(who) = reader {
             let read = ReadAnswer {
-                leader_epoch: by.1,
+                leader_epoch: LEADER,
                 answer: Some((&sent, answer, heard)),
             };
             self.look(turn, who, Some(read))
         } else {
-            self.tell(turn, |client, at| {
-                client.answered(by, (&sent, answer), heard, at)
-            })
+            self.at(turn, |queue| queue.answered(LEADER, (&sent, answer), heard))
         };
         if cancels_behind {
             self.cancel_behind(turn, &sent, link);
@@ -279,10 +271,8 @@ impl Process {
                 Self::saw_held(turn, grant.how);
                 let key = queue_key();
                 let value = attempt.claim.value.clone();
-                let grant = Some(grant);
-                self.tell(turn, |client, at| {
-                    client.pushed(key.key(), &value, grant, at)
-                });
+                let (push, grant) = ((key.key(), attempt.token, &*value), Some(grant));
+                self.tell(turn, |client, told| client.pushed(push, grant, told));
             }
             Landed::Queued(busy) => self.tell_poll(turn, attempt, sent, Ok(Polled::Queued(busy))),
             _ => self.poll_failed(turn, attempt, sent),
@@ -320,10 +310,8 @@ impl Process {
         answer: Result<Polled, AttemptFault<()>>,
     ) {
         let heard = (self.answers_at(attempt), true);
-        let (key, of) = (queue_key(), (attempt, sent));
-        self.tell(turn, |client, at| {
-            client.polled(leader(&key), of, answer, heard, at)
-        });
+        let of = (attempt.token, sent);
+        self.at(turn, |queue| queue.polled(LEADER, of, answer, heard));
         self.read_refusals(turn);
     }
 

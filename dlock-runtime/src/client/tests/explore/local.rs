@@ -16,8 +16,8 @@ use crate::client::local_queue::{Grant, LocalQueue, Remote, WaiterId};
 use crate::client::queue_state::QueuedWaiter;
 use crate::client::tokens::ReleaseBy;
 use crate::client::{
-    AttemptFault, Client, ClientActions, ClientRules, Heard, LeaderEpoch, LeaderTurn, LookReply,
-    Looked, ReadAnswer, ReturnedTo, SentAcquire,
+    AcquireRefusal, AttemptFault, Client, ClientActions, ClientRules, Heard, LeaderEpoch,
+    LeaderTurn, LookReply, Looked, QueueStep, ReadAnswer, ReturnedTo, SentAcquire, Told,
 };
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
@@ -174,7 +174,7 @@ impl Local {
 
     fn awaited(&self) -> Option<Token> {
         match self.queue()?.remote() {
-            Remote::Acquiring(attempt) | Remote::Queued { attempt, .. } => Some(attempt.token),
+            Remote::Acquiring(token) | Remote::Queued { token, .. } => Some(*token),
             _ => None,
         }
     }
@@ -207,19 +207,18 @@ impl Local {
             Step::Lead(epoch) => self.lead(epoch, forgets),
             Step::Answer(epoch, answer) => self.answer(epoch, answer, forgets),
             Step::Push | Step::Hint => {
-                let (key, value) = (queue_key(), number(self.awaited()?).to_string());
+                let (key, token) = (queue_key(), self.awaited()?);
+                let value = number(token).to_string();
                 let grant = Grant::in_turn(self.at(), LEASE, 1, 1);
                 let grant = (step == Step::Push).then_some(grant);
                 self.messages -= u8::from(grant.is_none());
-                self.tell(forgets, |client, at| {
-                    client.pushed(key.key(), &value, grant, at)
+                self.tell(forgets, |client, told| {
+                    client.pushed((key.key(), token, &value), grant, told)
                 });
             }
             Step::Disconnected => {
                 self.messages -= 1;
-                self.tell(forgets, |client, at| {
-                    client.disconnected(&queue_key(), at);
-                });
+                self.tell_queue(forgets, |queue| queue.disconnected());
             }
             Step::Tick => {
                 self.now += 1;
@@ -235,22 +234,22 @@ impl Local {
             }
             Step::Close => {
                 self.tell(forgets, |client, _| client.close());
-                self.tell(forgets, |client, at| client.reject_all(&queue_key(), at));
+                self.tell_queue(forgets, |queue| queue.refuse_all(&AcquireRefusal::ShutDown));
             }
         }
         self.wrong.take()
     }
 
-    /// A step of the machine, and what it leaves to be done.
+    /// Tells the machine what has happened, and carries out what follows.
     fn tell<T>(
         &mut self,
         forgets: Forgets,
-        step: impl FnOnce(&mut Client<LocalHost>, (Moment, &mut ClientActions<LocalHost>)) -> T,
+        event: impl FnOnce(&mut Client<LocalHost>, Told<'_, LocalHost>) -> T,
     ) -> T {
         let now = self.at();
         let before = self.client.tokens.all();
         let mut out = ClientActions::default();
-        let told = step(&mut self.client, (now, &mut out));
+        let reply = event(&mut self.client, (now, &mut out));
         for token in out.unowned.into_iter().flatten() {
             self.cleaned_up(token);
         }
@@ -263,7 +262,15 @@ impl Local {
         for waker in out.wake.into_iter().chain(out.wake_too) {
             self.wake(waker, forgets);
         }
-        told
+        reply
+    }
+
+    fn tell_queue<T: Default>(
+        &mut self,
+        forgets: Forgets,
+        event: impl FnOnce(&mut QueueStep<'_, LocalHost>) -> T,
+    ) -> T {
+        self.tell(forgets, |client, told| client.at(&queue_key(), told, event))
     }
 
     /// The watchdog does that, sooner or later.
@@ -311,8 +318,8 @@ impl Local {
     fn enter(&mut self, who: usize, forgets: Forgets) {
         let waker = LocalWaker::Waiter(who);
         let mut first = None;
-        let entered = self.tell(forgets, |client, at| {
-            client.enter(&queue_key(), request(who), &waker, at, |epoch| {
+        let entered = self.tell(forgets, |client, told| {
+            client.enter(&queue_key(), request(who), &waker, told, |epoch| {
                 first = Some(epoch);
             })
         });
@@ -362,25 +369,20 @@ impl Local {
 
     /// Sends an acquire. Without a token that is left, everybody is refused.
     fn sends(&mut self, epoch: LeaderEpoch, forgets: Forgets) -> Option<SentAcquire> {
-        let key = queue_key();
         if self.asked == self.rest.0 {
             let refusal = AttemptFault {
                 may_pass: false,
                 ..unclear(false)
             };
-            self.tell(forgets, |client, at| {
-                client.unsent((&key, epoch), refusal, at)
-            });
-            let goes_on = self.tell(forgets, |client, at| {
-                client.continue_or_dismiss((&key, epoch), at)
-            });
-            self.start(goes_on.then_some(epoch), forgets);
+            self.tell_queue(forgets, |queue| queue.unsent(epoch, refusal));
+            let goes_on = self.tell_queue(forgets, |queue| queue.continue_or_dismiss(epoch));
+            self.start(goes_on, forgets);
             return None;
         }
         self.asked += 1;
         let sent = sent(self.asked, self.at());
-        let sends = self.tell(forgets, |client, at| {
-            client.sending((&key, epoch), &sent, at)
+        let sends = self.tell(forgets, |client, told| {
+            client.sending((&queue_key(), epoch), &sent, told)
         });
         if !sends {
             self.end(sent.token, TokenEnd::Nothing);
@@ -415,8 +417,8 @@ impl Local {
             lead,
             answered,
             ..
-        } = self.tell(forgets, |client, at| {
-            client.look(&queue_key(), &request, (waiter_id, &waker), read, at)
+        } = self.tell_queue(forgets, |queue| {
+            queue.look(&request, (waiter_id, &waker), read)
         });
         if let Some(own) = own
             && answered.cancels_behind
@@ -456,9 +458,7 @@ impl Local {
         let Waiter::In { waiter_id, own, .. } = left else {
             return;
         };
-        let inherited = self.tell(forgets, |client, at| {
-            client.leave(&queue_key(), waiter_id, at)
-        });
+        let inherited = self.tell_queue(forgets, |queue| queue.leave(waiter_id));
         if let Some(own) = own {
             self.waiters[who] = Waiter::Leaving { own, inherited };
         }
@@ -475,8 +475,8 @@ impl Local {
             return;
         }
         let key = queue_key();
-        if self.tell(forgets, |client, at| {
-            client.ended(Some(&key), sent, (true, None), at)
+        if self.tell(forgets, |client, told| {
+            client.ended(Some(&key), sent, (true, None), told)
         }) {
             self.cleaned_up(sent.token);
         }
@@ -484,10 +484,7 @@ impl Local {
 
     fn gone(&mut self, epoch: LeaderEpoch, forgets: Forgets) {
         if forgets != Forgets::ToSayThatTheLeaderIsGone {
-            let key = queue_key();
-            self.tell(forgets, |client, at| {
-                client.leader_gone((&key, epoch), at);
-            });
+            self.tell_queue(forgets, |queue| queue.leader_gone(epoch));
         }
     }
 
@@ -497,8 +494,8 @@ impl Local {
         };
         self.waiters[who] = Waiter::Gone;
         let key = queue_key();
-        let returned = self.tell(forgets, |client, at| {
-            client.give_back((&key, token), true, at, || {})
+        let returned = self.tell(forgets, |client, told| {
+            client.give_back((&key, token), true, told, || {})
         });
         match returned {
             ReturnedTo::HandedOn => {}
@@ -514,9 +511,8 @@ impl Local {
 /// Leaders.
 impl Local {
     fn lead(&mut self, epoch: LeaderEpoch, forgets: Forgets) {
-        let (key, waker) = (queue_key(), LocalWaker::Leader(epoch));
-        let called = self.called();
-        let turn = self.tell(forgets, |client, at| client.lead((&key, epoch), &waker, at));
+        let (called, waker) = (self.called(), LocalWaker::Leader(epoch));
+        let turn = self.tell_queue(forgets, |queue| queue.lead(epoch, &waker));
         if let Some(who) = called.filter(|_| self.called() != called) {
             self.passed[who] = true; // it has not claimed its grant in time
         }
@@ -542,22 +538,19 @@ impl Local {
         let Some(task) = self.leaders.insert(epoch, LeaderTask::Ready) else {
             return;
         };
-        let key = queue_key();
         match task {
             LeaderTask::Acquiring(sent) => {
                 let answer = (&sent, landed(&sent, answer));
-                let answered = self.tell(forgets, |client, at| {
-                    client.answered((&key, epoch), answer, HEARD, at)
-                });
+                let answered =
+                    self.tell_queue(forgets, |queue| queue.answered(epoch, answer, HEARD));
                 if answered.cancels_behind {
                     self.cleaned_up(sent.token);
                 }
             }
             LeaderTask::Polling(attempt) => {
-                let (of, answer) = ((&attempt, self.at()), polled(answer));
-                self.tell(forgets, |client, at| {
-                    client.polled((&key, epoch), of, answer, (true, true), at)
-                });
+                let (of, answer) = ((attempt.token, self.at()), polled(answer));
+                let heard = (true, true);
+                self.tell_queue(forgets, |queue| queue.polled(epoch, of, answer, heard));
             }
             LeaderTask::Ready | LeaderTask::Sleeping { .. } => {}
         }

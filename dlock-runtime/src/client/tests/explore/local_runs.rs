@@ -34,15 +34,15 @@ impl Local {
         if in_line > 0 && !is_driven {
             return Some("nobody drives, and nobody will");
         }
-        if let Remote::Acquiring(attempt) = queue.remote()
-            && !self.awaits_answer(attempt.token)
+        if let Remote::Acquiring(token) = queue.remote()
+            && !self.awaits_answer(*token)
         {
             return Some("nobody will hear what became of an attempt");
         }
         // One that was given up for stuck is nobody's any more.
         let sends_for_all = |it: &Waiter| match (it, queue.remote()) {
-            (Waiter::In { own: Some(own), .. }, Remote::Acquiring(attempt)) => {
-                own.sent.token == attempt.token
+            (Waiter::In { own: Some(own), .. }, Remote::Acquiring(token)) => {
+                own.sent.token == *token
             }
             _ => false,
         };

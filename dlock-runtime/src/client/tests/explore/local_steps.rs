@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::host::{ModelRequest, queue_key, unclear};
 use crate::client::answers::Landed;
 use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::local_queue::{Attempt, Grant, WaiterId};
+use crate::client::local_queue::{Grant, WaiterId};
+use crate::client::tokens::Attempt;
 use crate::client::{
     AcquireAnswer, AttemptFault, ClientHost, ClientWaker, LeaderEpoch, SentAcquire,
 };
@@ -121,6 +122,10 @@ impl ClientHost for LocalHost {
 
     fn holder(&self, _: &ModelRequest, attempt: Attempt, _: &Lease) -> Token {
         attempt.token
+    }
+
+    fn token_in(&self, _: &str) -> Option<Token> {
+        None // another process has it, if it isn't free
     }
 
     fn terms(request: &ModelRequest) -> &LeaseTerms {

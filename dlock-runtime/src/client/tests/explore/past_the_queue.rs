@@ -8,10 +8,11 @@ use super::seen::Witness;
 use super::world::{Push, What, token_in};
 use crate::client::answers::Landed;
 use crate::client::local_queue::{Grant, Remote};
-use crate::client::{PastStep, PastTry, SentAcquire};
+use crate::client::{AcquireRefusal, PastTry, PastTurn, SentAcquire};
 use crate::policy::commands::{Acquired, Claim, Keep};
 use crate::policy::queue::CLAIM;
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 /// Outside the local queue.
 impl Process {
@@ -23,7 +24,8 @@ impl Process {
         self.tell(turn, |client, _| client.sending_alone(&sent));
         self.send_acquire(turn, who, &sent);
         // No call waits for what its own process has at the key, as if its time were over.
-        let tries = tries.unwrap_or(PastTry::new(Moment::from_nanos(0)));
+        let begun = Moment::from_nanos(0);
+        let tries = tries.unwrap_or(PastTry::new(begun, begun));
         self.contenders[who].over = Some((sent, tries));
     }
 
@@ -39,24 +41,25 @@ impl Process {
         if let Landed::WrongKind { .. } = landed {
             turn.seen.saw(Witness::WrongKind);
         }
-        if let Some(is_open) = landed.leaves_open() {
-            self.tell(turn, |client, at| {
-                client.ended(None, &sent, (is_open, None), at)
-            });
-        }
-        match tries.answered::<()>(Ok(landed)) {
-            PastStep::Again => self.go_past(turn, who, Some(tries)),
-            PastStep::Take(grant) => {
-                let body = self.take(turn, who, sent.attempt(), grant);
+        let request = self.request(turn, who);
+        let (next, _) = self.tell(turn, |client, told| {
+            let (key, answer) = (queue_key(), (Some(&sent), Ok(landed)));
+            client.past_answered(&mut tries, (&key, &request), answer, None, told)
+        });
+        match next {
+            PastTurn::Ask => self.go_past(turn, who, Some(tries)),
+            PastTurn::Held(grant, token) => {
+                let body = self.body_under(turn, token, &grant);
                 self.leave(turn, who);
-                if let Some(body) = body {
-                    turn.seen.saw(Witness::PastTheQueue);
-                    self.begin(turn, who, body, grant);
-                }
+                turn.seen.saw(Witness::PastTheQueue);
+                self.begin(turn, who, body, grant);
             }
-            PastStep::Look(_) | PastStep::Refused(_) | PastStep::OwnEnd(()) => {
+            PastTurn::Refused(AcquireRefusal::LeaseOver) => {
+                turn.seen.saw(Witness::StaleGrant);
                 self.leave(turn, who);
             }
+            PastTurn::Busy { .. } | PastTurn::Refused(_) => self.leave(turn, who),
+            PastTurn::Rest(_) => unreachable!("no call waits for its own process"),
         }
     }
 }
@@ -78,21 +81,23 @@ pub(super) fn pushed(
         lease = turn.run.ttl;
     }
     let grant = Grant::in_turn(since, lease, push.epoch, push.time);
+    let of_us = token_in(&push.value).filter(|(at, _)| *at == process.at);
+    let Some((_, token)) = of_us else {
+        return;
+    };
     let key = queue_key();
-    let is_awaited = process.tell(turn, |client, at| {
-        client.pushed(key.key(), &push.value, knows.then_some(grant), at)
+    let is_awaited = process.tell(turn, |client, told| {
+        let push = (key.key(), token, &*push.value);
+        client.pushed(push, knows.then_some(grant), told)
     });
     if !is_awaited {
-        stray(process, turn, push);
+        stray(process, turn, token, push);
     } else if knows && matches!(process.remote(), Some(Remote::Granted(..))) {
         turn.seen.saw(Witness::HeldByPush);
     }
 }
 
-fn stray(process: &mut Process, turn: &mut Turn<'_>, push: Push) {
-    let Some((_, token)) = token_in(&push.value).filter(|(at, _)| *at == process.at) else {
-        return;
-    };
+fn stray(process: &mut Process, turn: &mut Turn<'_>, token: Token, push: Push) {
     let claim = Claim {
         key: push.key,
         value: push.value,

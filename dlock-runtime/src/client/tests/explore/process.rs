@@ -9,10 +9,11 @@ use super::host::{AlwaysAwake, LEADER, ModelHost, ModelRequest, queue_key};
 use super::run::{Order, Run, Wants};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Clock, Command, Push, Reply, TOKENS_EACH, What, Wire, address_of};
-use crate::client::local_queue::{Attempt, GrantKind, LeaderStep, LocalQueue, Remote, WaiterId};
-use crate::client::queue_key::QueueKey;
+use crate::client::host::ClientActions;
+use crate::client::local_queue::{GrantKind, LeaderStep, LocalQueue, Remote, WaiterId};
 use crate::client::queue_state::QueuedWaiter;
-use crate::client::{Client, ClientActions, ClientRules, LeaderEpoch, PastTry, SentAcquire};
+use crate::client::tokens::Attempt;
+use crate::client::{Client, ClientRules, PastTry, QueueStep, SentAcquire, Told};
 use crate::policy::commands::{Acquire, Claim, Keep};
 use crate::policy::queue;
 use crate::values::moment::Moment;
@@ -145,7 +146,7 @@ impl Process {
             alive: true,
             stall: None,
             connection: 0,
-            client: Client::new(ModelHost, rules),
+            client: Client::new(ModelHost { at }, rules),
             used: 0,
             leader: Leader::Idle,
             contenders: wants.iter().map(contender).collect(),
@@ -235,22 +236,31 @@ impl Process {
         }
     }
 
-    /// A step of the machine. A token without an owner is left to the watchdog, which finds it by
+    /// Tells the machine what has happened. A token without an owner is left to the watchdog, which finds it by
     /// itself.
     pub(super) fn tell<T>(
         &mut self,
         turn: &Turn<'_>,
-        step: impl FnOnce(&mut Client<ModelHost>, (Moment, &mut ClientActions<ModelHost>)) -> T,
+        event: impl FnOnce(&mut Client<ModelHost>, Told<'_, ModelHost>) -> T,
     ) -> T {
         let mut out = ClientActions::default();
-        let told = step(&mut self.client, (turn.now(), &mut out));
+        let reply = event(&mut self.client, (turn.now(), &mut out));
         if turn.run.is(Mutant::NoCleanUp) {
             for token in out.unowned.into_iter().flatten() {
                 self.client.tokens.not_granted(token);
             }
         }
         self.client.keep_awake();
-        told
+        reply
+    }
+
+    /// Tells the queue what has happened.
+    pub(super) fn at<T: Default>(
+        &mut self,
+        turn: &Turn<'_>,
+        event: impl FnOnce(&mut QueueStep<'_, ModelHost>) -> T,
+    ) -> T {
+        self.tell(turn, |client, told| client.at(&queue_key(), told, event))
     }
 
     /// An acquire whose answer will not be read. `link`: its connection still works.
@@ -266,8 +276,8 @@ impl Process {
             .forget(token, |what| matches!(what, What::Acquire(_)));
         let open = (true, Some(turn.now().plus(turn.run.tick)));
         let queue_key = at_queue.then(queue_key);
-        if self.tell(turn, |client, at| {
-            client.ended(queue_key.as_ref(), sent, open, at)
+        if self.tell(turn, |client, told| {
+            client.ended(queue_key.as_ref(), sent, open, told)
         }) {
             self.cancel_behind(turn, sent, link);
         }
@@ -319,7 +329,7 @@ impl Process {
                 self.leave(turn, who);
             }
         }
-        self.tell(turn, |client, at| client.disconnected(&queue_key(), at));
+        self.at(turn, |queue| queue.disconnected());
     }
 
     /// The process reads an answer.
@@ -351,7 +361,7 @@ impl Process {
         let is_first = matches!(self.remote(), Some(Remote::Granted(..)))
             && self.queue().is_some_and(is_called);
         if let Phase::Queue(waiter_id) = self.contenders[who].phase {
-            self.tell(turn, |client, at| client.leave(&queue_key(), waiter_id, at));
+            self.at(turn, |queue| queue.leave(waiter_id));
         }
         self.contenders[who].phase = Phase::Done;
         if is_first && self.has_waiters() {
@@ -370,9 +380,7 @@ impl Process {
                 } else {
                     let link = !self.is_cut();
                     self.unread(turn, &sent, true, link);
-                    self.tell(turn, |client, at| {
-                        client.leader_gone(leader(&queue_key()), at);
-                    });
+                    self.at(turn, |queue| queue.leader_gone(LEADER));
                 }
             }
             other => self.leader = other,
@@ -389,11 +397,10 @@ impl Process {
             turn.seen.saw(Witness::QueueForgotten);
             queues.remove(&queue_key());
         }
-        let terms = self.terms(turn, who);
-        let request = ModelRequest { who, terms };
+        let request = self.request(turn, who);
         let mut is_sender = false;
-        let entered = self.tell(turn, |client, at| {
-            client.enter(&queue_key(), request, &AlwaysAwake, at, |_| {
+        let entered = self.tell(turn, |client, told| {
+            client.enter(&queue_key(), request, &AlwaysAwake, told, |_| {
                 is_sender = true;
             })
         });
@@ -416,10 +423,7 @@ impl Process {
             matches!(next, LeaderStep::Sleep(_))
         });
         if sleeps {
-            let turn_of = |client: &mut Client<ModelHost>, at: (Moment, &mut _)| {
-                client.lead(leader(&queue_key()), &AlwaysAwake, at)
-            };
-            drop(self.tell(turn, turn_of));
+            drop(self.at(turn, |queue| queue.lead(LEADER, &AlwaysAwake)));
         }
     }
 
@@ -428,9 +432,4 @@ impl Process {
             turn.seen.saw(Witness::HeldAtOnce);
         }
     }
-}
-
-/// The one leader of a process.
-pub(super) fn leader(queue_key: &QueueKey) -> (&QueueKey, LeaderEpoch) {
-    (queue_key, LEADER)
 }

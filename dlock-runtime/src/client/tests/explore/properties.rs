@@ -187,10 +187,10 @@ impl Process {
 
 fn place_of(remote: &Remote) -> Option<Token> {
     match remote {
-        Remote::Acquiring(attempt)
-        | Remote::Queued { attempt, .. }
-        | Remote::Granted(attempt, _)
-        | Remote::Held(attempt, _) => Some(attempt.token),
+        Remote::Acquiring(token)
+        | Remote::Queued { token, .. }
+        | Remote::Granted(token, _)
+        | Remote::Held(token, _) => Some(*token),
         Remote::Vacant { .. } => None,
     }
 }

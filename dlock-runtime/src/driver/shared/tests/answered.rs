@@ -37,8 +37,8 @@ async fn woken(by: Reader) -> usize {
     let count = Arc::new(Count::default());
     let (waker, noop) = (Waker::from(count.clone()), Waker::noop());
     let mut own = None;
-    let first = core.tell(now, |client, at| {
-        client.enter(queue_key, spec.clone(), &waker, at, |leader_epoch| {
+    let first = core.tell(now, |client, told| {
+        client.enter(queue_key, spec.clone(), &waker, told, |leader_epoch| {
             own = Some(leader_epoch);
             flight()
         })
@@ -46,22 +46,22 @@ async fn woken(by: Reader) -> usize {
     assert_eq!(first.lead, None, "it sends the acquire itself");
     let leader_epoch = own.unwrap();
     let of_leader = (queue_key, leader_epoch);
-    let behind = core.tell(now, |client, at| {
-        client.enter(queue_key, spec.clone(), noop, at, |_| flight())
+    let behind = core.tell(now, |client, told| {
+        client.enter(queue_key, spec.clone(), noop, told, |_| flight())
     });
     assert_eq!(behind.lead, None, "there is a leader");
     let (_, sender) = behind.moved.expect("which it moves to a task");
     assert!(sender.unwrap().will_wake(&waker), "and wakes the first");
     // It may be polled with another waker just then: it hears that it sends nothing any more.
     let looks = |waiter, waker: &Waker, read: Option<ReadAnswer<'_, _>>| {
-        core.tell(now, |client, at| {
-            client.look(queue_key, &spec, (waiter, waker), read, at)
+        core.at(queue_key, now, |queue| {
+            queue.look(&spec, (waiter, waker), read)
         })
     };
     let reply = looks(first.waiter_id, &waker, None);
     assert!(matches!(reply.looked, Looked::Wait) && !reply.sends_itself);
     let sent = sent(1, now);
-    assert!(core.tell(now, |client, at| client.sending(of_leader, &sent, at)));
+    assert!(core.tell(now, |client, told| client.sending(of_leader, &sent, told)));
     let landed = || sent.landed(Acquired::Granted { time: 1, epoch: 1 });
     let heard = Heard {
         is_told: true,
@@ -82,8 +82,8 @@ async fn woken(by: Reader) -> usize {
         }
         Reader::Leader => {
             let answer = (&sent, Ok(landed()));
-            let answered = core.tell(now, |client, at| {
-                client.answered(of_leader, answer, heard, at)
+            let answered = core.at(queue_key, now, |queue| {
+                queue.answered(leader_epoch, answer, heard)
             });
             assert!(answered.is_granted);
         }
@@ -91,7 +91,9 @@ async fn woken(by: Reader) -> usize {
     if by != Reader::Itself {
         // A leader that was told to send an acquire before that, and is late: the grant stays.
         let another = super::site::sent(2, now);
-        assert!(!core.tell(now, |client, at| client.sending(of_leader, &another, at)));
+        assert!(!core.tell(now, |client, told| {
+            client.sending(of_leader, &another, told)
+        }));
     }
     count.0.load(Ordering::Relaxed)
 }

@@ -13,6 +13,7 @@ use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -121,10 +122,10 @@ async fn a_queue_of_its_own_goes_with_its_waiters() {
     assert_eq!(queues_of_their_own, by_key(&pool));
 }
 
-/// A push names the key and the value, and whoever may publish can name both, as often as they
+/// A push names the key and the token, and whoever may publish can name both, as often as they
 /// like. So it costs two lookups, however many wait for the key, each in a queue of its own.
 #[tokio::test(start_paused = true)]
-async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
+async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_token() {
     let pool = LockPool::connect("memory://").await.unwrap();
     let holder = numbered(&pool, 0).acquire().await.unwrap();
     let waiters = (0..1000).map(|_| tokio::spawn(numbered(&pool, 0).fair().acquire()));
@@ -133,19 +134,19 @@ async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
     let state = pool.core().watchdog().shared().lock();
     let keys = &state.client.queues;
     assert_eq!((keys.own.len(), keys.by_key.len()), (1000, 1001));
-    let (values, key) = (keys.own.keys().cloned(), holder.key().as_str());
-    let values: Vec<_> = values.chain(["1|forged|h|1|f|1".into()]).collect();
+    let (tokens, key) = (keys.own.keys().copied(), holder.key().as_str());
+    let tokens: Vec<_> = tokens.chain([Token::of_test(1)]).collect();
     LOOKUPS.set(0);
-    let found = |value| keys.awaits(&key.into(), value).is_some();
-    let found = values.iter().filter(|value| found(value)).count();
+    let found = |token| keys.awaits(&key.into(), token).is_some();
+    let found = tokens.iter().filter(|token| found(**token)).count();
     assert_eq!(found, 1000, "all but the one that nobody asked with");
     assert!(
-        LOOKUPS.get() <= 2 * values.len(),
+        LOOKUPS.get() <= 2 * tokens.len(),
         "{} lookups",
         LOOKUPS.get()
     );
-    let elsewhere = keys.awaits(&"lock:another".into(), &values[0]);
-    assert_eq!(elsewhere, None, "the value of another key's");
+    let elsewhere = keys.awaits(&"lock:another".into(), tokens[0]);
+    assert_eq!(elsewhere, None, "the token of another key's");
     drop(state);
     waiters.iter().for_each(tokio::task::JoinHandle::abort);
 }

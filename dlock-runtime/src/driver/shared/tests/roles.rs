@@ -13,7 +13,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 use super::site::{End, LEASE, SOON, Site, number, queue_key, sent};
-use crate::client::local_queue::{Attempt, Grant, WaiterId};
+use crate::client::local_queue::{Grant, WaiterId};
+use crate::client::tokens::Attempt;
 use crate::client::tokens::ReleaseBy;
 use crate::client::{
     Heard, JoinedQueue, LeaderEpoch, LeaderTurn, LookReply, Looked, ReadAnswer, ReturnedTo,
@@ -61,12 +62,12 @@ impl Site {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
         let mut own = None;
-        let (arrival, entered) = self.tell(|client, at| {
+        let (arrival, entered) = self.tell(|client, told| {
             let first = |leader_epoch| {
                 own = Some(leader_epoch);
                 flight()
             };
-            let entered = client.enter(&queue_key, spec.clone(), &waker, at, first);
+            let entered = client.enter(&queue_key, spec.clone(), &waker, told, first);
             (self.arrivals.fetch_add(1, Ordering::Relaxed), entered)
         });
         let JoinedQueue {
@@ -100,8 +101,8 @@ impl Site {
                     .zip(answer)
                     .map(|(sent, answer)| (sent, answer, HEARD)),
             });
-            let LookReply { looked, lead, .. } = self
-                .tell(|client, at| client.look(&queue_key, &spec, (waiter_id, &waker), read, at));
+            let LookReply { looked, lead, .. } =
+                self.at(|queue| queue.look(&spec, (waiter_id, &waker), read));
             if let Some(leader_epoch) = lead {
                 self.spawn(move |site| site.lead(leader_epoch));
             }
@@ -121,8 +122,8 @@ impl Site {
             if let Some((sent, answer)) = answer {
                 self.answered(leader_epoch, &sent, answer);
             }
-            let by = (&queue_key, leader_epoch);
-            if self.tell(|client, at| client.continue_or_dismiss(by, at)) {
+            let goes_on = self.at(|queue| queue.continue_or_dismiss(leader_epoch));
+            if goes_on.is_some() {
                 self.spawn(move |site| site.lead(leader_epoch));
             }
         }
@@ -130,7 +131,7 @@ impl Site {
     }
 
     fn leave(self: &Arc<Self>, waiter_id: WaiterId) {
-        self.tell(|client, at| client.leave(&queue_key(), waiter_id, at));
+        self.at(|queue| queue.leave(waiter_id));
     }
 
     fn hold(self: &Arc<Self>, arrival: usize, grant: &Grant, cell: &Arc<LeaseCell>) {
@@ -154,7 +155,7 @@ impl Site {
         let may_hand_on = !(self.chances.refusals && thread_rng().gen_bool(0.2));
         let (key, ended) = (queue_key(), || cell.hand_on());
         let given_back =
-            self.tell(|client, at| client.give_back((&key, ours), may_hand_on, at, ended));
+            self.tell(|client, told| client.give_back((&key, ours), may_hand_on, told, ended));
         if given_back == ReturnedTo::HandedOn {
             return;
         }
@@ -179,10 +180,8 @@ impl Site {
     fn lead(self: &Arc<Self>, leader_epoch: LeaderEpoch) {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
-        let key = queue_key();
-        let by = (&key, leader_epoch);
         loop {
-            match self.tell(|client, at| client.lead(by, &waker, at)) {
+            match self.at(|queue| queue.lead(leader_epoch, &waker)) {
                 LeaderTurn::Rest => return,
                 _ if self.is_lost() => break,
                 LeaderTurn::Acquire(_) => match self.ask(leader_epoch) {
@@ -194,7 +193,7 @@ impl Site {
                 LeaderTurn::Sleep(until) => self.sleep(until, &woken),
             }
         }
-        self.tell(|client, at| client.leader_gone(by, at));
+        self.at(|queue| queue.leader_gone(leader_epoch));
     }
 
     /// Whether the leader's runtime ends here.
@@ -213,7 +212,7 @@ impl Site {
             seen.asked
         });
         let (key, sent) = (queue_key(), sent(number, self.now()));
-        let sends = self.tell(|client, at| client.sending((&key, leader_epoch), &sent, at));
+        let sends = self.tell(|client, told| client.sending((&key, leader_epoch), &sent, told));
         if !sends {
             // The lock was handed on by a holder that had read its clock before time passed.
             self.ended(number, End::CleanedUp); // there is nothing to clean up
@@ -222,7 +221,7 @@ impl Site {
         let granted = self.acquire(number);
         if self.is_lost() {
             let open = (true, None);
-            if self.tell(|client, at| client.ended(Some(&key), &sent, open, at)) {
+            if self.tell(|client, told| client.ended(Some(&key), &sent, open, told)) {
                 self.clean_up(sent.token);
             }
             return Asked::Lost;
@@ -243,8 +242,7 @@ impl Site {
         sent: &SentAcquire,
         answer: AttemptAnswer,
     ) {
-        let key = queue_key();
-        self.tell(|client, at| client.answered((&key, leader_epoch), (sent, answer), HEARD, at));
+        self.at(|queue| queue.answered(leader_epoch, (sent, answer), HEARD));
     }
 
     fn poll(self: &Arc<Self>, leader_epoch: LeaderEpoch, attempt: &Attempt) {
@@ -262,10 +260,8 @@ impl Site {
         } else {
             Polled::Gone { time: 0 }
         };
-        let (key, of) = (queue_key(), (attempt, self.now()));
-        self.tell(|client, at| {
-            client.polled((&key, leader_epoch), of, Ok(answer), (true, true), at)
-        });
+        let of = (attempt.token, self.now());
+        self.at(|queue| queue.polled(leader_epoch, of, Ok(answer), (true, true)));
     }
 
     fn sleep(&self, until: Moment, woken: &Woken) {

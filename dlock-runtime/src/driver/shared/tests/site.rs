@@ -20,14 +20,14 @@ use crate::client::local_queue::Grant;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{Action, Census};
-use crate::client::{Client, ClientRules, SentAcquire};
-use crate::driver::shared::{EngineHost, MachineStep, SharedClient};
+use crate::client::{AcquireRefusal, Client, ClientRules, QueueStep, SentAcquire, Told};
+use crate::driver::shared::{EngineHost, SharedClient};
 use crate::policy::commands::{Acquire, Cancelled, Claim};
 use crate::values::bounds::Bounds;
 use crate::values::handoff::Handoff;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
-use crate::values::token::Token;
+use crate::values::token::{Token, TokenSource};
 use crate::values::ttl::{Margin, Ttl};
 
 pub(super) const KEY: &str = "k";
@@ -120,7 +120,9 @@ impl Site {
             handoff: Handoff::up_to(chances.handoffs, WITHIN),
             ..ClientRules::of_test(Duration::from_secs(1), poll)
         };
-        let shared = Arc::new(SharedClient::new(Clock::real(), rules, 0));
+        let drawn = Arc::new(TokenSource::new().unwrap());
+        let host = EngineHost::new(Clock::real(), drawn);
+        let shared = Arc::new(SharedClient::new(host, rules, 0));
         Arc::new(Self {
             server: Mutex::new(server),
             shared,
@@ -186,7 +188,11 @@ impl Site {
             site.tell(|client, _| client.close());
             let keys = site.shared.lock().client.queues.keys();
             for key in keys {
-                site.tell(|client, at| client.reject_all(&key, at));
+                site.tell(|client, told| {
+                    client.at(&key, told, |queue| {
+                        queue.refuse_all(&AcquireRefusal::ShutDown);
+                    });
+                });
             }
         });
     }
@@ -244,13 +250,21 @@ impl Site {
         }
     }
 
-    /// A step of the machine; the watchdog cleans up at once.
+    /// Tells the machine what has happened; the watchdog cleans up at once.
     pub(super) fn tell<T>(
         self: &Arc<Self>,
-        step: impl FnOnce(&mut Client<EngineHost>, MachineStep<'_>) -> T,
+        event: impl FnOnce(&mut Client<EngineHost>, Told<'_, EngineHost>) -> T,
     ) -> T {
         self.shared
-            .tell(self.now(), step, |token| self.clean_up(token))
+            .tell(self.now(), event, |token| self.clean_up(token))
+    }
+
+    /// Tells the queue what has happened.
+    pub(super) fn at<T: Default>(
+        self: &Arc<Self>,
+        event: impl FnOnce(&mut QueueStep<'_, EngineHost>) -> T,
+    ) -> T {
+        self.tell(|client, told| client.at(&queue_key(), told, event))
     }
 
     /// Cleans up after a token without an owner, as the watchdog does.
@@ -282,7 +296,8 @@ impl Site {
         // the grant.
         let since_when = !self.chances.pushes_lost || thread_rng().gen_bool(0.5);
         let grant = since_when.then(|| Grant::in_turn(self.now(), LEASE, 1, 0));
-        self.tell(|client, at| client.pushed(&KEY.into(), &value(token), grant, at));
+        let (key, ours, value) = (KEY.into(), Token::of_test(token), value(token));
+        self.tell(|client, told| client.pushed((&key, ours, &value), grant, told));
     }
 
     /// A request for the lock, perhaps for a longer lease than is granted.

@@ -13,7 +13,7 @@ use crate::client::tests::explore::process::{Begun, Leader, Phase, Process, Turn
 use crate::client::tests::explore::run::{Order, Run, Wants};
 use crate::client::tests::explore::seen::Seen;
 use crate::client::tests::explore::step::Step;
-use crate::client::tests::explore::world::{Answer, Clock, Command, Push, Reply};
+use crate::client::tests::explore::world::{Answer, Clock, Command, Push, Reply, token_in};
 use crate::policy::server_clock::{Executed, ServerClock};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -135,10 +135,12 @@ impl Host {
                 }
             }
             Event::Hinted(value) => {
-                let key = queue_key();
-                process.tell(&turn, |client, at| {
-                    client.pushed(key.key(), &value, None, at)
-                });
+                let (key, at) = (queue_key(), process.at);
+                if let Some((_, token)) = token_in(&value).filter(|it| it.0 == at) {
+                    process.tell(&turn, |client, told| {
+                        client.pushed((key.key(), token, &value), None, told)
+                    });
+                }
             }
             Event::Cut => {
                 process.cut(turn.now());

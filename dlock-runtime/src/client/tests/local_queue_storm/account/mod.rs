@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 
 use super::Event;
 use crate::client::local_queue::{
-    Attempt, Check, Grant, LeaderStep, LocalQueue, MessageOutcome, Remote, WaiterId,
+    Check, Grant, LeaderStep, LocalQueue, MessageOutcome, Remote, WaiterId,
 };
-use crate::client::tests::local_queue::{attempt, grant, token};
+use crate::client::tests::local_queue::{grant, token};
 use crate::policy::tests::{at, ms};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 use crate::values::ttl::Margin;
 
 /// The state of a token. The host is told of two of the three ends, and cleans up; each token ends
@@ -129,7 +130,7 @@ impl Account {
                         .collect::<Vec<_>>(),
                     expected
                 );
-                self.expect_given_up(unwanted.as_ref());
+                self.expect_given_up(unwanted);
             }
             Event::Wait(pause) => self.now += pause,
         }
@@ -145,16 +146,16 @@ impl Account {
     fn leave(&mut self, waiter_id: WaiterId) {
         self.fifo.retain(|it| *it != waiter_id);
         let unwanted = self.queue.leave(waiter_id);
-        self.expect_given_up(unwanted.as_ref());
+        self.expect_given_up(unwanted);
     }
 
     /// A queued or granted token is returned as soon as no waiter is left, and only then.
-    fn expect_given_up(&mut self, unwanted: Option<&Attempt>) {
+    fn expect_given_up(&mut self, unwanted: Option<Token>) {
         let expected = self
             .remote()
             .filter(|(_, stand)| self.fifo.is_empty() && *stand != Stand::Asked);
-        let expected = expected.map(|(number, _)| attempt(number));
-        assert_eq!(unwanted, expected.as_ref());
+        let expected = expected.map(|(number, _)| token(number));
+        assert_eq!(unwanted, expected);
         if unwanted.is_some() {
             self.end(Stand::Unwanted, 0);
         }
@@ -169,10 +170,10 @@ impl Account {
                     self.end(Stand::Taken, self.now);
                     let stays = self.fifo.is_empty() || self.may_go_on(&grant);
                     self.held = stays.then_some((number, grant));
-                    Check::Yours(attempt(number), grant)
+                    Check::Yours(token(number), grant)
                 } else {
                     self.end(Stand::Unwanted, self.now);
-                    Check::Stale(attempt(number))
+                    Check::Stale(token(number))
                 }
             }
             _ => Check::Wait,
@@ -219,7 +220,7 @@ impl Account {
         }
         if std::mem::take(&mut self.to_acquire) {
             let number = self.number(0) + 1;
-            self.queue.acquiring(attempt(number));
+            self.queue.acquiring(token(number));
             self.stands.insert(number, Stand::Asked);
             (self.held, self.flushes_early) = (None, false);
             return Some(LeaderStep::Acquire);
@@ -238,12 +239,12 @@ impl Account {
             None => LeaderStep::Sleep(at(self.not_before)),
             Some((_, Stand::Asked)) => LeaderStep::Sleep(Moment::NEVER),
             Some((number, Stand::Queued { poll })) if poll <= now => {
-                LeaderStep::Poll(attempt(number))
+                LeaderStep::Poll(token(number))
             }
             Some((_, Stand::Queued { poll })) => LeaderStep::Sleep(at(poll)),
             Some((number, Stand::Granted(grant))) if deadline(grant) <= at(now) => {
                 self.end(Stand::Unwanted, now);
-                LeaderStep::GiveUp(attempt(number))
+                LeaderStep::GiveUp(token(number))
             }
             Some((_, Stand::Granted(grant))) if self.may_go_on(&grant) => {
                 LeaderStep::Sleep(grant.chain.until)
@@ -279,7 +280,7 @@ impl Account {
             MessageOutcome::NotOurs
         } else if self.fifo.is_empty() {
             self.end(Stand::Unwanted, 0);
-            MessageOutcome::Unwanted(attempt(number))
+            MessageOutcome::Unwanted(token(number))
         } else {
             self.stands.insert(number, becomes);
             MessageOutcome::Taken
@@ -327,13 +328,13 @@ impl Account {
             (None, None) => Remote::Vacant {
                 not_before: at(self.not_before),
             },
-            (None, Some((number, grant))) => Remote::Held(attempt(number), grant),
-            (Some((number, Stand::Asked)), _) => Remote::Acquiring(attempt(number)),
+            (None, Some((number, grant))) => Remote::Held(token(number), grant),
+            (Some((number, Stand::Asked)), _) => Remote::Acquiring(token(number)),
             (Some((number, Stand::Queued { poll })), _) => Remote::Queued {
-                attempt: attempt(number),
+                token: token(number),
                 poll: at(poll),
             },
-            (Some((number, Stand::Granted(grant))), _) => Remote::Granted(attempt(number), grant),
+            (Some((number, Stand::Granted(grant))), _) => Remote::Granted(token(number), grant),
             (Some(ended), _) => panic!("at no place: {ended:?}"),
         };
         assert_eq!(self.queue.remote(), &remote);
@@ -341,8 +342,7 @@ impl Account {
         assert_eq!(waiters, self.fifo, "in order of arrival");
         assert_eq!(self.queue.first(), self.fifo.first());
         for number in self.number(2)..=self.number(0) {
-            let awaited = self.awaits(number).then(|| token(number));
-            assert_eq!(self.queue.awaits(&attempt(number).claim.value), awaited);
+            assert_eq!(self.queue.awaits(token(number)), self.awaits(number));
         }
         let vacant = self.remote().is_none() && self.held.is_none();
         let idle = self.fifo.is_empty() && !self.has_leader && vacant;

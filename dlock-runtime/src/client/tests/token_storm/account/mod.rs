@@ -184,7 +184,7 @@ impl Account {
     fn grant(&mut self, token: Token, given: u64, terms: &LeaseTerms) {
         let given = terms.lease().get() * u32::try_from(given).unwrap() / 1000;
         let lease = Lease::granted(self.now(), given, terms);
-        let granted = self.table.granted(token, lease, token);
+        let granted = self.table.granted(token, lease, |_| token).is_some();
         let expected = self.phases.get(&token).is_some_and(|it| it.is_unowned());
         assert_eq!(granted, expected, "a token holds once");
         if granted {

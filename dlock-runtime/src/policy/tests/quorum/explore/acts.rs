@@ -13,7 +13,7 @@ use super::seen::{Seen, Witness};
 use super::step::{Outcome, Step};
 use super::world::{KEY, World};
 use crate::client::lease::{Due, Lease};
-use crate::client::local_queue::{Attempt, Check, Grant, LocalQueue};
+use crate::client::local_queue::{Check, Grant, LocalQueue};
 use crate::policy::commands::Keep;
 use crate::policy::quorum::clocks;
 use crate::policy::quorum::commands::{Adopted, Vote};
@@ -299,8 +299,7 @@ impl Client {
                 waiters.enter(it);
             });
             let token = Token::of_test(current.token.into());
-            let claim = turn.world.claim((self.at, current.token)).clone();
-            waiters.acquiring(Attempt { token, claim });
+            waiters.acquiring(token);
             let grant = Grant::at_once(since, terms.ttl.get(), epoch, 0);
             let grant = grant.with_handoff_limit(&turn.run.handoff(), terms.margin, now);
             waiters.granted(token, grant);
