@@ -66,6 +66,8 @@ pub(crate) struct AttemptFault<E> {
     pub(crate) may_pass: bool,
     /// Another server has the key, and the next command goes there: no reason to pause.
     pub(crate) is_elsewhere: bool,
+    /// Its slot moves to another server.
+    pub(crate) is_moving: bool,
     /// Whether the server answered in time; if not, it has told nothing.
     pub(crate) is_answered: bool,
 }

@@ -9,7 +9,7 @@
 //! `Client` otherwise. It returns a reply to whoever told it, and puts what follows for others into
 //! [`ClientActions`]. `waiting` has what waiters tell, `leading` what the sender of a queue's commands
 //! tells, `answers` what the server's answers mean and `messages` what it says unasked, `past_try`
-//! the tries past the queue, `holding` the end of a hold; `queue_state` is one queue with its sender
+//! the tries past the queue, `several` several keys in one command, `holding` the end of a hold; `queue_state` is one queue with its sender
 //! and wakers, `queue_table` holds all queues. `driver` tells it under the mutex of `driver/shared`,
 //! and carries out what it says after unlocking. `docs/inside/client.md` has the table.
 //!
@@ -32,6 +32,7 @@ pub(crate) mod queue_key;
 mod queue_state;
 pub(crate) mod queue_table;
 pub(crate) mod retry;
+mod several;
 pub(crate) mod spec;
 pub(crate) mod tokens;
 mod waiting;
@@ -57,6 +58,7 @@ pub(crate) use self::host::{ClientActions, ClientHost, ClientRules, ClientWaker}
 pub(crate) use self::leading::LeaderTurn;
 pub(crate) use self::past_try::{PastTry, PastTurn};
 pub(crate) use self::queue_state::LeaderEpoch;
+pub(crate) use self::several::{SeveralTry, SeveralTurn};
 pub(crate) use self::waiting::{JoinedQueue, LookReply, Looked};
 
 /// All queues and all tokens of a pool.

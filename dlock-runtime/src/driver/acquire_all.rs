@@ -22,9 +22,8 @@ use crate::backend::command_error::{self, CommandError};
 use crate::backend::joined::all;
 use crate::client::local_queue::Grant;
 use crate::client::spec::AcquireSpec;
-use crate::client::{InTheWay, in_the_way};
-use crate::policy::commands::{Acquire, AcquiredAll, Busy, Keep};
-use crate::values::entry::{self, Letter};
+use crate::client::{AcquireRefusal, SeveralTry, SeveralTurn};
+use crate::policy::commands::{Acquire, Keep};
 use crate::values::error::{LockError, Reason};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
@@ -74,84 +73,76 @@ pub(crate) async fn acquire(
     }
 }
 
-/// How the attempt to take all in one command went.
+/// How the command for all keys went.
 enum AtOnce {
     Taken(HeldParts),
-    /// None was taken: the lock at this index is not free.
-    NotFree(usize, Busy),
-    /// A kind or the server does not support it, or the command was late: nothing was taken.
-    NotAsked,
+    /// Nothing was taken.
+    Not(SeveralTurn<CommandError>),
 }
 
 /// Takes all in one command if each is free and has no waiters.
 async fn at_once(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
-    begun: Moment,
-    until: Moment,
-) -> Result<AtOnce, CommandError> {
+    deadline: &Deadline,
+    (until, is_second): (Moment, bool),
+) -> Result<AtOnce, LockError> {
+    let one_by_one = AtOnce::Not(SeveralTurn::OneByOne);
     let alone =
         |spec: &Arc<AcquireSpec>| spec.kind == Kind::Exclusive && spec.queue_key.is_for_all();
     let (true, Some(first)) = (specs.iter().all(alone), specs.first()) else {
-        return Ok(AtOnce::NotAsked);
+        return Ok(one_by_one);
     };
     let mut names = specs.iter().map(|it| &**it.name());
     if !core.backend().in_one_step(&mut names) {
-        return Ok(AtOnce::NotAsked);
+        return Ok(one_by_one);
     }
-    let (link, when @ (_, within)) = attempt::link_until(core, first, until).await?;
-    let open = |spec: &Arc<AcquireSpec>| {
-        let sent = attempt::prepare(core, spec, &link, false, when);
-        OpenAttempt::alone(core, sent, link.clone())
+    let (open, answer) = match attempt::link_until(core, first, until).await {
+        Err(error) => (Vec::new(), Err(error)),
+        Ok((link, when @ (_, within))) => {
+            let open = |spec: &Arc<AcquireSpec>| {
+                let sent = attempt::prepare(core, spec, &link, false, when);
+                OpenAttempt::alone(core, sent, link.clone())
+            };
+            let open: Vec<OpenAttempt> = specs.iter().map(open).collect();
+            let commands: Vec<Acquire> = open.iter().map(|it| it.sent.command.clone()).collect();
+            let answer = link.acquire_all(&commands, within).await;
+            (open, answer)
+        }
     };
-    let open: Vec<OpenAttempt> = specs.iter().map(open).collect();
-    let commands: Vec<Acquire> = open.iter().map(|it| it.sent.command.clone()).collect();
-    let answer = link.acquire_all(&commands, within).await;
-    if core.is_inherited() {
-        return Err(CommandError::Setup(Reason::new(
-            "this process was forked while it waited for the answer: ask again, through a pool of its own",
-        )));
-    }
-    match answer {
-        Ok(AcquiredAll::All { time, epochs, left }) => {
-            let taken = specs.iter().zip(open).zip(epochs);
-            let taken = taken.map(|((spec, mut open), epoch)| {
-                let sent = &open.sent;
-                let token = sent.token;
-                let grant = match left {
-                    None => Grant::at_once(sent.at, sent.command.lease.get(), epoch, time),
-                    Some(left) => Grant::in_turn(sent.at, left, epoch, time),
-                };
-                open.settle(false);
-                let now = core.now();
-                let cell = core.tell(now, |client, told| {
-                    client.take_alone(spec, token, &grant, told)
-                })?;
-                let guard = acquire::guard_of(core, &grant, cell, (begun, now));
-                Some((guard, Some(grant)))
-            });
-            // Take every one before looking at failures: a guard that is dropped gives its lock
-            // back.
-            let taken: Vec<Option<One>> = taken.collect();
-            let taken: Option<HeldParts> = taken.into_iter().collect();
-            taken.map(AtOnce::Taken).ok_or_else(|| {
-                CommandError::Unclear(Reason::new("the lock was over before its grant arrived"))
-            })
+    core.check_process()?; // a forked child may poll what its parent began
+    let now = core.now();
+    let tried = SeveralTry {
+        is_over: deadline.is_over(now),
+        is_second,
+    };
+    let sent = open.iter().map(|it| &it.sent);
+    let answer = answer.map_err(attempt::fault);
+    let (turn, is_open) = core.ask(|client| client.several_answered(sent, answer, tried, now));
+    let grants = match turn {
+        SeveralTurn::Take(grants) => grants,
+        turn => {
+            if !is_open {
+                open.into_iter().for_each(OpenAttempt::created_nothing);
+            } // otherwise its drop cleans up
+            return Ok(AtOnce::Not(turn));
         }
-        Ok(AcquiredAll::Not { at, busy }) => {
-            open.into_iter().for_each(OpenAttempt::created_nothing);
-            Ok(AtOnce::NotFree(at, busy))
-        }
-        Ok(AcquiredAll::Late { .. }) | Err(CommandError::Moving(_)) => {
-            open.into_iter().for_each(OpenAttempt::created_nothing);
-            Ok(AtOnce::NotAsked)
-        }
-        Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` cleans up
-        Err(answered) => {
-            open.into_iter().for_each(OpenAttempt::created_nothing);
-            Err(answered)
-        }
-    }
+    };
+    let taken = specs.iter().zip(open).zip(grants);
+    let taken = taken.map(|((spec, mut open), grant)| {
+        open.settle(false);
+        let (now, token) = (core.now(), open.sent.token);
+        let cell = core.tell(now, |client, told| {
+            client.take_alone(spec, token, &grant, told)
+        })?;
+        let guard = acquire::guard_of(core, &grant, cell, (deadline.begun(), now));
+        Some((guard, Some(grant)))
+    });
+    // Take every one before looking at failures: a guard that is dropped gives its lock back.
+    let taken: Vec<Option<One>> = taken.collect();
+    let taken: Option<HeldParts> = taken.into_iter().collect();
+    let too_late = || AtOnce::Not(SeveralTurn::Refused(AcquireRefusal::LeaseOver));
+    Ok(taken.map_or_else(too_late, AtOnce::Taken))
 }
 
 /// The inner error: everything was given back, and the call may try again.
@@ -162,29 +153,24 @@ async fn in_order(
 ) -> Result<Result<LockGuard, CommandError>, LockError> {
     let begun = core.now();
     let until = deadline.answered_by(core, begun); // of both tries together
-    let mut taken = at_once(core, specs, deadline.begun(), until).await;
-    if let Err(CommandError::Elsewhere(_)) = taken {
-        taken = at_once(core, specs, deadline.begun(), until).await;
+    let mut taken = at_once(core, specs, deadline, (until, false)).await?;
+    if let AtOnce::Not(SeveralTurn::Again) = taken {
+        taken = at_once(core, specs, deadline, (until, true)).await?;
     }
-    let is_over = deadline.is_over(core.now());
     match taken {
-        Ok(AtOnce::Taken(held)) => return Ok(begin(core, specs, deadline, begun, held).await),
-        Ok(AtOnce::NotFree(at, busy)) => {
-            // What a set holds, a key without a time to live, and what this pool has there itself
-            // take an acquire to tell why.
-            if is_over
-                && is_exclusive(&busy)
-                && attempt::is_held(core, &busy)
-                && let Some(spec) = specs.get(at)
-                && let InTheWay::Somebody { holder, left } = in_the_way(&busy)
-            {
+        AtOnce::Taken(held) => return Ok(begin(core, specs, deadline, begun, held).await),
+        AtOnce::Not(SeveralTurn::Busy { at, holder, left }) => {
+            if let Some(spec) = specs.get(at) {
                 return Err(deadline.busy(core, spec, holder, left));
             }
         }
-        Ok(AtOnce::NotAsked) => {}
-        // Go on in the queue: there, the next command waits for a pause and for a pending clean-up.
-        Err(error) if error.may_pass() && !is_over => {}
-        Err(error) => return Ok(Err(error)),
+        AtOnce::Not(SeveralTurn::Refused(why)) => {
+            let first = specs
+                .first()
+                .and_then(|first| attempt::in_words(first, why));
+            return first.map_or(Err(LockError::ShutDown), |error| Ok(Err(error)));
+        }
+        AtOnce::Not(_) => {}
     }
     let held = match one_by_one(core, specs, deadline, begun.until(core.now())).await? {
         Ok(held) => held,
@@ -233,11 +219,6 @@ async fn one_by_one(
         took = deadline.tried_for(now, core.now());
     }
     Ok(Ok(held))
-}
-
-/// The lock is held as the exclusive lock that was asked for.
-fn is_exclusive(busy: &Busy) -> bool {
-    entry::letter_of(&busy.value).is_none_or(|letter| letter == Letter::Exclusive)
 }
 
 fn third_of(spec: &AcquireSpec) -> Duration {

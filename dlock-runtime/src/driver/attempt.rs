@@ -80,6 +80,7 @@ pub(super) fn fault(error: CommandError) -> AttemptFault<CommandError> {
         is_open: error.leaves_open(),
         may_pass: error.may_pass(),
         is_elsewhere: matches!(error, CommandError::Elsewhere(_)),
+        is_moving: matches!(error, CommandError::Moving(_)),
         is_answered: !matches!(error, CommandError::Unsent(_) | CommandError::Unclear(_)),
         error,
     }

@@ -331,15 +331,44 @@ pub(crate) struct Renewal {
 }
 
 /// The answer to one [`Renewal`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Renewed {
     /// The lease now lasts at least the ttl.
     Yes,
     /// The lock is not ours: never again for this claim.
     NotOurs,
-    /// This one could not be processed; the others of its batch were.
+    /// This one could not be processed, or was not answered; the others of its batch were.
+    #[default]
     Failed,
     /// Of several nodes, too few have it for the lease to be renewed, and too few said that they do
     /// not for it to be lost.
     TooFew,
+}
+
+/// How many items of one `renew` were answered how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RenewalCount {
+    pub(crate) renewed: usize,
+    pub(crate) gone: usize,
+    pub(crate) failed: usize,
+}
+
+impl RenewalCount {
+    /// `asked`: how many items there were, answered or not.
+    pub(crate) fn of(answers: &[Renewed], asked: usize) -> Self {
+        let count = |answer| answers.iter().filter(|it| **it == answer).count();
+        let (renewed, gone) = (count(Renewed::Yes), count(Renewed::NotOurs));
+        Self {
+            renewed,
+            gone,
+            failed: asked.saturating_sub(renewed + gone),
+        }
+    }
+}
+
+impl Renewed {
+    /// The answer to a command that a holder sends.
+    pub(crate) fn by_holder(is_ours: bool) -> Self {
+        if is_ours { Self::Yes } else { Self::NotOurs }
+    }
 }

@@ -5,7 +5,7 @@ use super::token_wait::{
 };
 use super::{at, ms, terms, ttl};
 use crate::client::lease::Lease;
-use crate::client::tokens::{Action, ReleaseBy};
+use crate::client::tokens::{Action, Extension, ReleaseBy};
 use crate::policy::commands::{Keep, Renewal, Renewed};
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
@@ -141,10 +141,10 @@ fn a_holder_extends_up_to_max_hold() {
         max_hold: Some(ms(5000)),
         ..Bounds::default()
     });
-    let told = table.extended(token(), at(10), ttl(9000), at(20));
-    assert_eq!(told, Some((at(5000), LostCause::MaxHold)));
-    let late = table.extended(token(), at(4990), ttl(9000), at(5000));
-    assert_eq!(late, None);
+    let told = table.extended(token(), (at(10), ttl(9000)), Renewed::Yes, at(20));
+    assert_eq!(told, Extension::Until(at(5000), LostCause::MaxHold));
+    let late = table.extended(token(), (at(4990), ttl(9000)), Renewed::Yes, at(5000));
+    assert_eq!(late, Extension::Over);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{at, ms, terms, ttl};
 use crate::client::lease::Lease;
-use crate::client::tokens::{Action, Census, ReleaseBy, Tokens};
+use crate::client::tokens::{Action, Census, Extension, ReleaseBy, Tokens};
 use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -244,23 +244,29 @@ fn an_answer_after_the_deadline_saves_nothing() {
     table.due(at(300));
     let told = table.renewed(token(1), at(300), Renewed::Yes, at(895));
     assert_eq!(told, Some(lost(LostCause::Deadline)));
-    assert_eq!(table.extended(token(1), at(894), ttl(900), at(896)), None);
+    assert_eq!(
+        table.extended(token(1), (at(894), ttl(900)), Renewed::Yes, at(896)),
+        Extension::Over
+    );
 }
 
 #[test]
 fn an_extension_counts_before_the_deadline_only() {
     let mut table = holding();
     assert_eq!(
-        table.extended(token(1), at(10), ttl(2000), at(20)),
-        Some((at(10 + 2000 - 20 - 2), LostCause::Deadline))
+        table.extended(token(1), (at(10), ttl(2000)), Renewed::Yes, at(20)),
+        Extension::Until(at(10 + 2000 - 20 - 2), LostCause::Deadline)
     );
     assert_eq!(
-        table.extended(token(1), at(10), ttl(100), at(20)),
-        Some((at(1988), LostCause::Deadline)),
+        table.extended(token(1), (at(10), ttl(100)), Renewed::Yes, at(20)),
+        Extension::Until(at(1988), LostCause::Deadline),
         "never shorter"
     );
     let mut late = holding();
-    assert_eq!(late.extended(token(1), at(888), ttl(2000), at(889)), None);
+    assert_eq!(
+        late.extended(token(1), (at(888), ttl(2000)), Renewed::Yes, at(889)),
+        Extension::Over
+    );
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::{at, ms, terms, ttl};
 use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::tokens::{Action, Census, Tokens};
-use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep};
+use crate::client::tokens::{Action, Census, Extension, Tokens};
+use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
 use crate::values::bounds::Bounds;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -210,8 +210,8 @@ fn a_token_that_was_taken_for_a_stray_may_still_enter() {
 fn only_a_holder_may_ask_for_more() {
     for (state, mut table) in in_every_state() {
         assert_eq!(table.extending(token(), ttl(900)), state == 'h', "{state}");
-        let told = table.extended(token(), at(20), ttl(900), at(20));
-        assert_eq!(told.is_some(), state == 'h', "{state}");
+        let told = table.extended(token(), (at(20), ttl(900)), Renewed::Yes, at(20));
+        assert_eq!(told != Extension::Over, state == 'h', "{state}");
     }
 }
 

@@ -58,6 +58,20 @@ pub(crate) enum ReleaseBy {
     Nobody,
 }
 
+/// What became of a lease that its holder has extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extension {
+    /// It lasts until then; what ends it then.
+    Until(Moment, LostCause),
+    /// It was over before the answer came.
+    Over,
+    NotOurs,
+    /// Of several nodes, too few have it.
+    AtTooFew,
+    /// The server could not look at the key.
+    Failed,
+}
+
 /// What a token's value at the server means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {

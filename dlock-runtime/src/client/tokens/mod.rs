@@ -41,7 +41,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
-pub(crate) use self::action::{Action, Census, ReleaseBy, Standing};
+pub(crate) use self::action::{Action, Census, Extension, ReleaseBy, Standing};
 
 /// One token and what it claims at the server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -296,13 +296,31 @@ impl<H: Clone> Tokens<H> {
         true
     }
 
-    /// The holder made the lease last `by` from `sent` on. Returns its new deadline and what ends
-    /// it then, if it still holds.
+    /// The holder asked for a lease that lasts `by` from `sent` on, and was answered.
     pub(crate) fn extended(
         &mut self,
         token: Token,
-        sent: Moment,
-        by: Ttl,
+        (sent, by): (Moment, Ttl),
+        answer: Renewed,
+        now: Moment,
+    ) -> Extension {
+        match answer {
+            Renewed::Yes => {
+                let until = self.lasts(token, (sent, by), now);
+                until.map_or(Extension::Over, |(end, cause)| Extension::Until(end, cause))
+            }
+            Renewed::NotOurs => Extension::NotOurs,
+            Renewed::TooFew => Extension::AtTooFew,
+            Renewed::Failed => Extension::Failed,
+        }
+    }
+
+    /// A lease lasts `by` from `sent` on. Returns its new deadline and what ends it then, if it
+    /// still holds.
+    fn lasts(
+        &mut self,
+        token: Token,
+        (sent, by): (Moment, Ttl),
         now: Moment,
     ) -> Option<(Moment, LostCause)> {
         let TokenStage::Holding { lease, .. } = &mut self.entries.get_mut(token)?.state else {

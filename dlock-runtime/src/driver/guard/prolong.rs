@@ -5,10 +5,11 @@
 use std::time::Duration;
 
 use super::{Hold, LockGuard, undone};
+use crate::backend::RENEWALS_AT_ONCE;
 use crate::backend::command_error::CommandError;
 use crate::backend::joined::all;
-use crate::backend::{Link, RENEWALS_AT_ONCE};
 use crate::client::lease::LeaseTerms;
+use crate::client::tokens::Extension;
 use crate::policy::commands::{Renewal, Renewed};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
@@ -19,15 +20,6 @@ use crate::values::ttl::Ttl;
 pub(super) enum ProlongBy {
     Renewal,
     Downgrade,
-}
-
-/// What became of a lease that was to be extended.
-#[derive(PartialEq)]
-pub(super) enum Prolonged {
-    Yes,
-    /// It was over before the answer came.
-    TooLate,
-    NotOurs,
 }
 
 impl LockGuard {
@@ -69,13 +61,11 @@ impl LockGuard {
         all(each.collect()).await.into_iter().collect()
     }
 
-    fn prolonged(&self, prolonged: Result<Prolonged, CommandError>) -> Result<(), LockError> {
-        match prolonged {
-            Ok(Prolonged::Yes) => Ok(()),
-            Ok(Prolonged::TooLate) => {
-                Err(self.lost_error(self.why_lost().unwrap_or(LostCause::Deadline)))
-            }
-            Ok(Prolonged::NotOurs) => Err(self.gone()),
+    fn prolonged(&self, extended: Result<Extension, CommandError>) -> Result<(), LockError> {
+        match extended.and_then(is_clear) {
+            Ok(Extension::Until(..)) => Ok(()),
+            Ok(Extension::NotOurs) => Err(self.gone()),
+            Ok(_) => Err(self.lost_error(self.why_lost().unwrap_or(LostCause::Deadline))),
             Err(error) => Err(self.hold.core.error(error, Some(self.key()))),
         }
     }
@@ -87,10 +77,8 @@ impl LockGuard {
         within: Duration,
     ) -> Result<bool, CommandError> {
         let (on_server, ttl) = (terms.lease(), terms.ttl);
-        Ok(self
-            .prolong(ProlongBy::Renewal, on_server, ttl, within)
-            .await?
-            == Prolonged::Yes)
+        let extended = self.prolong(ProlongBy::Renewal, on_server, ttl, within);
+        Ok(lasts(is_clear(extended.await?)?))
     }
 
     /// The same for many locks of one kind of one pool, in few commands, all sent at once.
@@ -139,11 +127,9 @@ impl LockGuard {
         let renewed = link.renew(&items, sent.until(by)).await?;
         for (guard, renewed) in guards.iter().zip(renewed) {
             let (token, cell) = (guard.hold.token(), &guard.hold.cell);
-            match renewed {
-                Renewed::Yes if watchdog.extended(token, sent, terms.ttl, cell) => {}
-                Renewed::Yes | Renewed::NotOurs => return Ok(false),
-                Renewed::Failed => return Err(not_looked_at()),
-                Renewed::TooFew => return Err(too_few_have_it()),
+            let extended = watchdog.extended(token, (sent, terms.ttl), renewed, cell);
+            if !lasts(is_clear(extended)?) {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -156,54 +142,49 @@ impl LockGuard {
         on_server: Ttl,
         ttl: Ttl,
         within: Duration,
-    ) -> Result<Prolonged, CommandError> {
+    ) -> Result<Extension, CommandError> {
         let (clock, watchdog) = (self.hold.core.backend().clock(), self.hold.core.watchdog());
-        let begun = clock.now();
+        let (token, cell, begun) = (self.hold.token(), &self.hold.cell, clock.now());
         let link = self.hold.link(within).await?;
-        if !watchdog.extending(self.hold.token(), on_server, &self.hold.cell) {
-            return Ok(Prolonged::TooLate);
+        if !watchdog.extending(token, on_server, cell) {
+            return Ok(Extension::Over);
         }
         let sent = clock.now();
         let rest = sent.until(begun.plus(within));
-        let ours = match by {
-            ProlongBy::Renewal => self.renew(&*link, on_server, rest).await?,
-            ProlongBy::Downgrade => link.downgrade(self.hold.claim(), on_server, rest).await?,
+        let claim = self.hold.claim();
+        let answer = match by {
+            ProlongBy::Renewal => {
+                let item = [Renewal {
+                    claim: claim.clone(),
+                    ttl: on_server,
+                }];
+                let answers = link.renew(&item, rest).await?;
+                answers.first().copied().unwrap_or_default()
+            }
+            ProlongBy::Downgrade => {
+                let is_ours = link.downgrade(claim, on_server, rest).await?;
+                Renewed::by_holder(is_ours)
+            }
         };
-        if !ours {
-            return Ok(Prolonged::NotOurs);
-        }
-        if watchdog.extended(self.hold.token(), sent, ttl, &self.hold.cell) {
-            Ok(Prolonged::Yes)
-        } else {
-            Ok(Prolonged::TooLate)
-        }
-    }
-
-    /// Renews at the server; returns whether the lock is still ours.
-    async fn renew(
-        &self,
-        link: &dyn Link,
-        ttl: Ttl,
-        within: Duration,
-    ) -> Result<bool, CommandError> {
-        let claim = self.hold.claim().clone();
-        let item = [Renewal { claim, ttl }];
-        match link.renew(&item, within).await?.first() {
-            Some(Renewed::Yes) => Ok(true),
-            Some(Renewed::NotOurs) => Ok(false),
-            Some(Renewed::TooFew) => Err(too_few_have_it()),
-            Some(Renewed::Failed) | None => Err(not_looked_at()),
-        }
+        Ok(watchdog.extended(token, (sent, ttl), answer, cell))
     }
 }
 
-fn too_few_have_it() -> CommandError {
-    CommandError::TooFewNodes {
-        why: Reason::new("too few nodes have the lock or answered"),
-        is_open: true,
-    }
+fn lasts(extension: Extension) -> bool {
+    matches!(extension, Extension::Until(..))
 }
 
-fn not_looked_at() -> CommandError {
-    CommandError::Unclear(Reason::new("the server could not look at the key"))
+/// An error where the server has said nothing about the lease.
+fn is_clear(extension: Extension) -> Result<Extension, CommandError> {
+    match extension {
+        Extension::AtTooFew => Err(CommandError::TooFewNodes {
+            why: Reason::new("too few nodes have the lock or answered"),
+            is_open: true,
+        }),
+        Extension::Failed => {
+            let why = "the server could not look at the key";
+            Err(CommandError::Unclear(Reason::new(why)))
+        }
+        clear => Ok(clear),
+    }
 }

@@ -3,7 +3,7 @@
 //! Each function may run on any runtime, or be polled once where answers come at once. Invariant:
 //! one that is dropped half-way reports a failure, so no token stays `busy` for ever.
 
-use std::iter::repeat;
+use std::iter::repeat_with;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::client::tokens::Action;
 use crate::driver::lease_cell::LeaseCell;
 use crate::driver::shared::{PoolTokens, SharedClient};
 use crate::observe::{self, Observers};
-use crate::policy::commands::{Cancelled, Claim, Keep, Renewal, Renewed};
+use crate::policy::commands::{Cancelled, Claim, Keep, Renewal, RenewalCount, Renewed};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -217,17 +217,14 @@ async fn renew(leases: Arc<LeaseTable>, batch: RenewalBatch) {
 
 impl RenewReport<'_> {
     fn tell(&self) {
-        let (took, outcomes) = match &self.sent {
-            Some((sent, outcomes)) => {
-                let took = sent.until(self.leases.shared.clock.now());
-                (Some(took), outcomes.as_slice())
-            }
-            None => (None, [].as_slice()),
-        };
-        let count = |is: fn(&Renewed) -> bool| outcomes.iter().filter(|it| is(it)).count();
-        let renewed = count(|it| matches!(it, Renewed::Yes));
-        let gone = count(|it| matches!(it, Renewed::NotOurs));
-        let failed = self.tokens.len() - renewed - gone;
+        let answers = self.sent.as_ref().map(|(_, answers)| &**answers);
+        let RenewalCount {
+            renewed,
+            gone,
+            failed,
+        } = RenewalCount::of(answers.unwrap_or_default(), self.tokens.len());
+        let now = self.leases.shared.clock.now();
+        let took = self.sent.as_ref().map(|(sent, _)| sent.until(now));
         observe::renewals(renewed, gone, failed, took);
     }
 }
@@ -244,7 +241,7 @@ impl Drop for RenewReport<'_> {
         self.tell();
         self.leases.report(|tokens, now| {
             let (sent, outcomes) = self.sent.take().unwrap_or((now, Vec::new()));
-            let outcomes = outcomes.into_iter().chain(repeat(Renewed::Failed));
+            let outcomes = outcomes.into_iter().chain(repeat_with(Renewed::default));
             let each = self.tokens.iter().zip(outcomes);
             let news =
                 each.filter_map(|(token, outcome)| tokens.renewed(*token, sent, outcome, now));

@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use self::lease_table::LeaseTable;
 use crate::backend::{Backend, Link, WatchdogKind};
-use crate::client::tokens::Census;
+use crate::client::tokens::{Census, Extension};
 use crate::observe::{Observers, PoolCounts};
-use crate::policy::commands::{Claim, Keep};
+use crate::policy::commands::{Claim, Keep, Renewed};
 use crate::strangers::beside_others;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
@@ -153,13 +153,23 @@ impl Watchdog {
         !cell.is_released() && state.client.tokens.extending(token, by)
     }
 
-    /// The lease now lasts `by` from `sent` on; `false` if it is over.
-    pub(crate) fn extended(&self, token: Token, sent: Moment, by: Ttl, cell: &LeaseCell) -> bool {
+    /// The holder asked for a lease that lasts `by` from `sent` on, and was answered.
+    pub(crate) fn extended(
+        &self,
+        token: Token,
+        (sent, by): (Moment, Ttl),
+        answer: Renewed,
+        cell: &LeaseCell,
+    ) -> Extension {
         let mut state = self.shared().lock();
         let now = self.shared().clock.now();
-        let deadline = state.client.tokens.extended(token, sent, by, now);
+        let extension = (state.client.tokens).extended(token, (sent, by), answer, now);
         drop(state);
-        deadline.is_some_and(|(deadline, cause)| cell.extend(deadline, cause))
+        match extension {
+            // Its holder has seen that it is over.
+            Extension::Until(deadline, cause) if !cell.extend(deadline, cause) => Extension::Over,
+            extension => extension,
+        }
     }
 
     /// The server said that the lock is not the token's.

@@ -4,8 +4,8 @@
 use super::process::{Body, Phase, Process, Turn};
 use super::seen::Witness;
 use super::world::What;
+use crate::client::tokens::Extension;
 use crate::policy::commands::{Renewal, Renewed};
-use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
@@ -34,28 +34,18 @@ impl Process {
         sent: Moment,
         reads: bool,
     ) {
-        let now = turn.now();
         let Some(body) = self.asking(|it| it.token == token) else {
             return;
         };
         body.asked = None;
         let remaining = sent.until(body.deadline);
-        if !reads {
-            let news = self.client.tokens.refused(token, now);
-            return self.announce(turn, news);
+        if reads {
+            turn.seen.saw(Witness::Downgraded);
         }
-        turn.seen.saw(Witness::Downgraded);
         let Ok(ttl) = Ttl::new(remaining) else {
             return;
         };
-        if let Some((deadline, LostCause::Deadline)) =
-            self.client.tokens.extended(token, sent, ttl, now)
-            && let Some(body) = self.asking_of(token)
-            && !body.lost
-            && now < body.deadline
-        {
-            body.deadline = body.deadline.max(deadline);
-        }
+        self.lasts(turn, token, (sent, ttl), Renewed::by_holder(reads));
     }
 
     /// The connection broke or the command took too long, so the holder may be a reader or not.
@@ -90,29 +80,32 @@ impl Process {
         sent: Moment,
         answer: Renewed,
     ) {
-        let now = turn.now();
         let Some(body) = self.asking(|it| it.token == token) else {
             return;
         };
         body.asked = None;
-        let Some(ttl) = body.extends.take() else {
-            return;
-        };
-        match answer {
-            Renewed::NotOurs => {
+        if let Some(ttl) = body.extends.take() {
+            self.lasts(turn, token, (sent, ttl), answer);
+        }
+    }
+
+    /// The holder's own command was answered.
+    fn lasts(&mut self, turn: &mut Turn<'_>, token: Token, sent: (Moment, Ttl), answer: Renewed) {
+        let now = turn.now();
+        match self.client.tokens.extended(token, sent, answer, now) {
+            Extension::NotOurs => {
                 let news = self.client.tokens.refused(token, now);
                 self.announce(turn, news);
             }
-            Renewed::Yes => {
-                if let Some((deadline, _)) = self.client.tokens.extended(token, sent, ttl, now)
-                    && let Some(body) = self.asking_of(token)
+            Extension::Until(deadline, _) => {
+                if let Some(body) = self.asking_of(token)
                     && !body.lost
                     && now < body.deadline
                 {
                     body.deadline = body.deadline.max(deadline);
                 }
             }
-            Renewed::Failed | Renewed::TooFew => {}
+            Extension::Over | Extension::AtTooFew | Extension::Failed => {}
         }
     }
 

@@ -10,7 +10,7 @@ use super::world::What;
 use crate::client::leading::Answered;
 use crate::client::lease::LeaseTerms;
 use crate::client::local_queue::{Grant, GrantKind, Remote};
-use crate::client::tokens::ReleaseBy;
+use crate::client::tokens::{Extension, ReleaseBy};
 use crate::client::{Looked, ReadAnswer, ReturnedTo};
 use crate::policy::commands::{Keep, Renewal, Renewed};
 use crate::values::moment::Moment;
@@ -148,12 +148,9 @@ impl Process {
         let Phase::Confirming { mut body, .. } = self.contenders[who].phase.clone() else {
             return;
         };
-        if answer != Renewed::Yes {
-            return self.confirm_failed(turn, who, &body);
-        }
-        let ttl = self.order(turn.run, who).terms.ttl;
-        match self.client.tokens.extended(token, sent, ttl, turn.now()) {
-            Some((deadline, _)) if !body.lost && turn.now() < body.deadline => {
+        let sent = (sent, self.order(turn.run, who).terms.ttl);
+        match (self.client.tokens).extended(token, sent, answer, turn.now()) {
+            Extension::Until(deadline, _) if !body.lost && turn.now() < body.deadline => {
                 body.deadline = body.deadline.max(deadline);
                 turn.seen.saw(Witness::Confirmed);
                 self.body(turn, who, body);

@@ -109,6 +109,7 @@ pub(super) fn unclear(is_open: bool) -> AttemptFault<()> {
         is_open,
         may_pass: true,
         is_elsewhere: false,
+        is_moving: false,
         is_answered: false,
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Event;
 use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::tokens::{Census, ReleaseBy, Tokens};
-use crate::policy::commands::{Claim, Keep};
+use crate::client::tokens::{Census, Extension, ReleaseBy, Tokens};
+use crate::policy::commands::{Claim, Keep, Renewed};
 use crate::policy::tests::ms;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -245,16 +245,16 @@ impl Account {
     fn extend(&mut self, token: Token, by: u64) {
         let now = self.now();
         let by = Ttl::new(ms(by)).unwrap();
-        let told = self.table.extended(token, now, by, now);
+        let told = self.table.extended(token, (now, by), Renewed::Yes, now);
         match (told, self.phases.get_mut(&token)) {
-            (Some((told, cause)), Some(Phase::Held { deadline, ends })) => {
+            (Extension::Until(told, cause), Some(Phase::Held { deadline, ends })) => {
                 let given = now.plus(Margin::DEFAULT.validity(by.get())).min(*ends);
                 assert!(now < *deadline && told == (*deadline).max(given));
                 assert_eq!(cause == LostCause::MaxHold, told == *ends);
                 *deadline = told;
             }
-            (None, Some(Phase::Held { deadline, .. })) => assert!(now >= *deadline),
-            (told, _) => assert_eq!(told, None, "only what is held can be extended"),
+            (Extension::Over, Some(Phase::Held { deadline, .. })) => assert!(now >= *deadline),
+            (told, _) => assert_eq!(told, Extension::Over, "only what is held can be extended"),
         }
     }
 
