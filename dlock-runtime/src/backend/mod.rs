@@ -2,7 +2,7 @@
 //! server, a master that moves, a cluster), and `quorum` over several of them.
 //!
 //! A [`Backend`] hands out [`Link`]s; a link is one live connection, whose commands arrive in
-//! order. CONTRIBUTING has the steps to add a server.
+//! order: `link` has the commands, and what each may do. CONTRIBUTING has the steps to add a server.
 //!
 //! Never in this folder: a command that is sent again although it may have been executed; in Rust, a
 //! decision about who gets a lock (the scripts in `redis/lua` are the server's side, and follow
@@ -13,6 +13,7 @@ pub(crate) mod batched;
 pub(crate) mod clock;
 pub(crate) mod command_error;
 pub(crate) mod joined;
+mod link;
 pub(crate) mod memory;
 pub(crate) mod offers;
 pub(crate) mod quorum;
@@ -21,31 +22,24 @@ pub(crate) mod redis;
 mod tests;
 
 use std::fmt::Debug;
-use std::future::ready;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use self::batched::{BatchedAnswer, ReleaseCommand};
 use self::clock::Clock;
 use self::command_error::CommandError;
 use self::offers::Offers;
 use crate::policy::clock_watch::ClockAnswer;
-use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant,
-    Renewal, Renewed,
-};
+use crate::policy::commands::{Cancelled, Claim, Keep, PushedGrant};
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
-use crate::policy::server_check::Answers;
-use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 use crate::values::node_status::NodeStatus;
-use crate::values::report::{Part, Scanned, Stored};
-use crate::values::ttl::Ttl;
+
+pub(crate) use self::link::{Link, LinkCommand, LinkReply, not_offered, replied};
 
 /// The pending answer of a server.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
@@ -204,119 +198,6 @@ pub(crate) trait Listener: Debug + Send + Sync {
 
     /// A connection ended: pushes may have been lost, so its waiters should poll.
     fn disconnected(&self);
-}
-
-/// One live connection. Commands are executed in the order in which they were first polled, with
-/// two exceptions. An `acquire` or a `release` may run later, but if its future is dropped, it
-/// either runs before anything first polled after the drop, or is never sent. A `heartbeat` may
-/// always run later, because it creates nothing.
-///
-/// Each command ends `within` the time given, with [`CommandError::Unclear`] if it may have been or
-/// may yet be executed. Dropping a command's future does not undo what was sent.
-pub(crate) trait Link: Debug + Send + Sync {
-    /// The server's estimated time at a moment, in µs; an error makes it too early rather than too
-    /// late.
-    fn server_time_at(&self, now: Moment) -> u64;
-
-    /// The runtime that reads and writes this connection's socket; `None` if there is no socket.
-    fn runtime(&self) -> Option<&Handle>;
-
-    /// The address at which grants to this connection's waiters are published; `None` if this
-    /// connection receives no pushes, so that its waiters have to poll.
-    fn address(&self) -> Option<&Arc<str>>;
-
-    /// The server's time after which an acquire prepared at `now` creates nothing, if its answer is
-    /// awaited for `within`.
-    fn not_after(&self, now: Moment, within: Duration, _lease: Ttl) -> u64 {
-        Acquire::not_after(self.server_time_at(now), within)
-    }
-
-    fn acquire<'a>(
-        &'a self,
-        command: &'a Acquire,
-        within: Duration,
-    ) -> BatchedAnswer<'a, &'a Acquire, Acquired>;
-
-    /// Takes all of these exclusive locks in one step, or none; never queues. All commands have the
-    /// same lease and the same `not_after`.
-    fn acquire_all<'a>(
-        &'a self,
-        commands: &'a [Acquire],
-        within: Duration,
-    ) -> Answer<'a, AcquiredAll>;
-
-    /// Asks what became of a queued claim, and refreshes its heartbeat.
-    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled>;
-
-    /// Refreshes the heartbeat of a queued claim whose waiter knows of no change. The backend may
-    /// delay it by a small part of the poll interval, to batch it with others. Answers what a poll
-    /// would answer, or `None` if only a poll can tell. If a poll at this moment would grant the
-    /// lock to a waiting claim, the answer may still be that it waits; the claim learns of the
-    /// grant by its next heartbeat at the latest.
-    fn heartbeat<'a>(&'a self, _: &'a Claim, _: Duration) -> Answer<'a, Option<Polled>> {
-        Box::pin(ready(Ok(None)))
-    }
-
-    /// Releases the lock; answers whether the claim held it. A key that is to be
-    /// kept stays as a retired value, which matches no token.
-    fn release<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        within: Duration,
-    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack>;
-
-    /// As `release`, for a claim that may also be queued, or whose acquire may still arrive.
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        within: Duration,
-    ) -> Answer<'a, Cancelled>;
-
-    /// One answer per item, in order; at most [`RENEWALS_AT_ONCE`] items.
-    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>>;
-
-    /// Turns a writer's entry into a reader's, with the same claim and without releasing the lock
-    /// in between; it never shortens the lease. `false`: the claim does not hold the lock.
-    /// Idempotent.
-    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool>;
-
-    /// Whether the claim holds the lock now, by the server's clock.
-    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool>;
-
-    /// Applies a batch of the user's own writes if the claim holds the lock, but not after `within`
-    /// has passed.
-    fn write<'a>(
-        &'a self,
-        claim: &'a Claim,
-        writes: &'a Writes<'a>,
-        within: Duration,
-    ) -> Answer<'a, Wrote>;
-
-    /// What is stored at the key: its value, or the entry of the first holder.
-    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>>;
-
-    /// One step through the names of all keys that begin with this text, from a cursor that an
-    /// earlier step on this link gave, or 0. A step may find none; its work is bounded.
-    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned>;
-
-    /// What stands at these locks, for an administrator. Of several keys only if no proxy shards.
-    fn inspect<'a>(
-        &'a self,
-        keys: &'a [&'a str],
-        part: Part,
-        within: Duration,
-    ) -> Answer<'a, Vec<Stored>>;
-
-    fn ping(&self, within: Duration) -> Answer<'_, ()>;
-
-    /// What each server says about its settings and the rights of this pool's user; changes
-    /// nothing. Empty: there is nothing to check.
-    fn check(&self, _: Duration) -> Answer<'_, Vec<Answers>> {
-        Box::pin(ready(Ok(Vec::new())))
-    }
 }
 
 /// A server that can be one node of a quorum.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::host::ClientHost;
 use super::local_queue::Grant;
+use super::queue_key::QueueKey;
 use super::{Client, QueueStep, Told};
 use crate::values::token::Token;
 
@@ -35,6 +36,14 @@ impl<H: ClientHost> Client<H> {
         true
     }
 
+    /// Pushes may have been missed: the leader of this queue polls.
+    pub(crate) fn disconnected(&mut self, queue_key: &QueueKey, told: Told<'_, H>) {
+        self.at(queue_key, told, |it| {
+            it.state.queue.poll_now(it.step.now);
+            it.state.wake_leader(it.step.out);
+        });
+    }
+
     /// The lock may be free at a node: the queues to which that is news ask for it again. A node's
     /// message carries no right, and false ones cost few acquires.
     pub(crate) fn freed(&mut self, key: &Arc<str>, (now, out): Told<'_, H>) {
@@ -49,12 +58,6 @@ impl<H: ClientHost> Client<H> {
 }
 
 impl<H: ClientHost> QueueStep<'_, H> {
-    /// Pushes may have been missed: the leader polls.
-    pub(crate) fn disconnected(&mut self) {
-        self.state.queue.poll_now(self.step.now);
-        self.state.wake_leader(self.step.out);
-    }
-
     /// The leader polls, but not for every such message.
     fn hinted(&mut self) {
         if self.state.queue.hint(self.step.now) {

@@ -50,9 +50,10 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 pub(crate) use self::answers::{
-    AcquireAnswer, AcquireRefusal, AttemptFault, Heard, InTheWay, ReadAnswer, SentAcquire,
-    in_the_way, leaves_open,
+    AcquireAnswer, AcquireRefusal, AttemptFault, Heard, ReadAnswer, SentAcquire, leaves_open,
 };
+#[cfg(test)]
+pub(crate) use self::answers::{InTheWay, in_the_way};
 pub(crate) use self::holding::ReturnedTo;
 pub(crate) use self::host::{ClientActions, ClientHost, ClientRules, ClientWaker};
 pub(crate) use self::leading::LeaderTurn;

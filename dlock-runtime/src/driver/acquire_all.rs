@@ -128,21 +128,21 @@ async fn at_once(
             return Ok(AtOnce::Not(turn));
         }
     };
-    let taken = specs.iter().zip(open).zip(grants);
-    let taken = taken.map(|((spec, mut open), grant)| {
+    let each = specs.iter().zip(open).zip(grants);
+    let each = each.map(|((spec, mut open), grant)| {
         open.settle(false);
-        let (now, token) = (core.now(), open.sent.token);
-        let cell = core.tell(now, |client, told| {
+        let (had_at, token) = (core.now(), open.sent.token);
+        let cell = core.tell(had_at, |client, told| {
             client.take_alone(spec, token, &grant, told)
         })?;
-        let guard = acquire::guard_of(core, &grant, cell, (deadline.begun(), now));
+        let guard = acquire::guard_of(core, &grant, cell, (deadline.begun(), had_at));
         Some((guard, Some(grant)))
     });
     // Take every one before looking at failures: a guard that is dropped gives its lock back.
-    let taken: Vec<Option<One>> = taken.collect();
-    let taken: Option<HeldParts> = taken.into_iter().collect();
+    let each: Vec<Option<One>> = each.collect();
+    let held: Option<HeldParts> = each.into_iter().collect();
     let too_late = || AtOnce::Not(SeveralTurn::Refused(AcquireRefusal::LeaseOver));
-    Ok(taken.map_or_else(too_late, AtOnce::Taken))
+    Ok(held.map_or_else(too_late, AtOnce::Taken))
 }
 
 /// The inner error: everything was given back, and the call may try again.

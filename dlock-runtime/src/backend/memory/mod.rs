@@ -17,21 +17,22 @@ use tokio::runtime::Handle;
 use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
-use super::{Answer, Backend, Link, Listener, Node, NodeBackend, WatchdogKind};
+use super::{
+    Answer, Backend, Link, LinkCommand, LinkReply, Listener, Node, NodeBackend, WatchdogKind,
+};
 use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant,
-    Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant,
 };
 use crate::policy::data::Data;
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::policy::server::{Publish, Reached, Server};
-use crate::policy::writes::{Writes, Wrote};
+use crate::policy::server_check::Answers;
+use crate::policy::writes::Wrote;
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
-use crate::values::report::{Part, Scanned, Stored};
-use crate::values::ttl::Ttl;
+use crate::values::report::Scanned;
 
 /// The address of the only listener: the pool that this server belongs to.
 const ADDRESS: &str = "here";
@@ -195,18 +196,6 @@ impl Link for MemoryShared {
         BatchedAnswer::Boxed(ready(answer))
     }
 
-    fn acquire_all<'a>(
-        &'a self,
-        commands: &'a [Acquire],
-        _within: Duration,
-    ) -> Answer<'a, AcquiredAll> {
-        ready(self.run(|server, time, outbox| server.acquire_all(commands, time, outbox)))
-    }
-
-    fn poll<'a>(&'a self, claim: &'a Claim, _within: Duration) -> Answer<'a, Polled> {
-        ready(self.run(|server, time, outbox| server.poll(claim, time, outbox)))
-    }
-
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
@@ -219,69 +208,53 @@ impl Link for MemoryShared {
         BatchedAnswer::Boxed(ready(self.run(run)))
     }
 
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        _within: Duration,
-    ) -> Answer<'a, Cancelled> {
-        ready(self.run(|server, time, outbox| server.cancel(claim, keep, not_after, time, outbox)))
+    fn call<'a>(&'a self, command: LinkCommand<'a>, _within: Duration) -> Answer<'a, LinkReply> {
+        ready(self.run(|server, time, outbox| self.execute(command, server, (time, outbox))))
     }
+}
 
-    fn renew<'a>(&'a self, items: &'a [Renewal], _within: Duration) -> Answer<'a, Vec<Renewed>> {
-        ready(self.run(|server, time, _| {
-            let renewed = items.iter().map(|item| server.renew(item, time));
-            renewed.collect()
-        }))
-    }
-
-    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, _within: Duration) -> Answer<'a, bool> {
-        ready(self.run(|server, time, outbox| server.downgrade(claim, ttl, time, outbox)))
-    }
-
-    fn holds<'a>(&'a self, claim: &'a Claim, _within: Duration) -> Answer<'a, bool> {
-        ready(self.run(|server, time, _| server.holds(claim, time)))
-    }
-
-    fn write<'a>(
-        &'a self,
-        claim: &'a Claim,
-        writes: &'a Writes<'a>,
-        _within: Duration,
-    ) -> Answer<'a, Wrote> {
-        ready(self.run(|server, time, _| {
-            if !server.holds(claim, time) {
-                return Wrote::NotOurs;
+impl MemoryShared {
+    fn execute(
+        &self,
+        command: LinkCommand<'_>,
+        server: &mut Server,
+        (time, outbox): (u64, &mut Outbox),
+    ) -> LinkReply {
+        match command {
+            LinkCommand::AcquireAll(commands) => server.acquire_all(commands, time, outbox).into(),
+            LinkCommand::Poll(claim) => server.poll(claim, time, outbox).into(),
+            LinkCommand::Heartbeat(_) => None::<Polled>.into(),
+            LinkCommand::Cancel {
+                claim,
+                keep,
+                not_after,
+            } => server.cancel(claim, keep, not_after, time, outbox).into(),
+            LinkCommand::Renew(items) => {
+                let renewed = items.iter().map(|item| server.renew(item, time));
+                renewed.collect::<Vec<_>>().into()
             }
-            let written = self.data().write(writes, time);
-            written.map_or_else(Wrote::Unfit, |()| Wrote::All)
-        }))
-    }
-
-    fn read<'a>(&'a self, key: &'a str, _within: Duration) -> Answer<'a, Option<String>> {
-        ready(self.run(|server, time, _| server.read(key, time)))
-    }
-
-    fn scan<'a>(&'a self, prefix: &'a str, _: u64, _: Duration) -> Answer<'a, Scanned> {
-        let keys = self.run(|server, time, _| server.keys(prefix, time));
-        ready(Scanned { cursor: 0, keys })
-    }
-
-    fn inspect<'a>(
-        &'a self,
-        keys: &'a [&'a str],
-        part: Part,
-        _: Duration,
-    ) -> Answer<'a, Vec<Stored>> {
-        ready(self.run(|server, time, _| {
-            let all = keys.iter().map(|key| server.inspect(key, part, time));
-            all.collect()
-        }))
-    }
-
-    fn ping(&self, _within: Duration) -> Answer<'_, ()> {
-        ready(())
+            LinkCommand::Downgrade { claim, ttl } => {
+                server.downgrade(claim, ttl, time, outbox).into()
+            }
+            LinkCommand::Holds(claim) => server.holds(claim, time).into(),
+            LinkCommand::Write(claim, _) if !server.holds(claim, time) => Wrote::NotOurs.into(),
+            LinkCommand::Write(_, writes) => {
+                let written = self.data().write(writes, time);
+                written.map_or_else(Wrote::Unfit, |()| Wrote::All).into()
+            }
+            LinkCommand::Read(key) => server.read(key, time).into(),
+            LinkCommand::Scan { prefix, .. } => Scanned {
+                cursor: 0,
+                keys: server.keys(prefix, time),
+            }
+            .into(),
+            LinkCommand::Inspect { keys, part } => {
+                let all = keys.iter().map(|key| server.inspect(key, part, time));
+                all.collect::<Vec<_>>().into()
+            }
+            LinkCommand::Ping => ().into(),
+            LinkCommand::Check => Vec::<Answers>::new().into(),
+        }
     }
 }
 

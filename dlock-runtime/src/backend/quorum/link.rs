@@ -4,6 +4,7 @@
 //! Invariants: a command about a claim goes to every node where something of it may be left; a node
 //! that hangs costs its vote, and time only where the others' votes are split.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,21 +15,17 @@ use super::member::Member;
 use super::round::WaitsFor;
 use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
-use crate::backend::{Answer, Link, Node};
-use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
-};
+use crate::backend::{Answer, Link, LinkCommand, LinkReply, Node, not_offered, replied};
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled};
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::footprint::Footprint;
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::policy::quorum::tally::Verdict;
 use crate::policy::server_check::Answers;
-use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::node_status::NodeStanding;
 use crate::values::report::{Part, Scanned, Stored};
-use crate::values::ttl::Ttl;
 
 /// Begins the error of a lock that too few nodes voted for.
 pub(super) const VOTES_OF: &str = "a lock needs the votes of";
@@ -112,14 +109,6 @@ pub(super) fn no_quorum_answered() -> CommandError {
     }
 }
 
-/// For commands that no request for several nodes leads to: `Offers` refuses it before.
-fn not_offered<'a, T: Send + 'a>() -> Answer<'a, T> {
-    let why = "not offered by several nodes";
-    Box::pin(std::future::ready(Err(CommandError::Setup(Reason::new(
-        why,
-    )))))
-}
-
 impl Link for QuorumLink {
     /// The pool's own clock, which is turned into each node's where a bound is sent.
     fn server_time_at(&self, now: Moment) -> u64 {
@@ -146,16 +135,6 @@ impl Link for QuorumLink {
         BatchedAnswer::Boxed(Box::pin(self.elect(command, within)))
     }
 
-    fn acquire_all<'a>(&'a self, _: &'a [Acquire], _: Duration) -> Answer<'a, AcquiredAll> {
-        not_offered()
-    }
-
-    /// Nobody queues at a node.
-    fn poll<'a>(&'a self, _: &'a Claim, _: Duration) -> Answer<'a, Polled> {
-        let time = pool_time(self.shared.clock.now());
-        Box::pin(std::future::ready(Ok(Polled::Gone { time })))
-    }
-
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
@@ -178,164 +157,156 @@ impl Link for QuorumLink {
         }))
     }
 
-    /// Conclusive at all nodes, or found at a quorum, or an error.
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        within: Duration,
-    ) -> Answer<'a, Cancelled> {
-        Box::pin(async move {
-            let bounds = (keep, not_after);
-            let taken_back = self.take_back(claim, bounds, within, WaitsFor::All).await;
-            let is_freed = taken_back.verdict == Verdict::Yes;
-            if taken_back.is_open && !is_freed {
-                return Err(CommandError::Unclear(Reason::new(
-                    "some nodes did not say that nothing is left there",
-                )));
+    fn call<'a>(&'a self, command: LinkCommand<'a>, within: Duration) -> Answer<'a, LinkReply> {
+        match command {
+            LinkCommand::AcquireAll(_) | LinkCommand::Write(..) => {
+                not_offered("not offered by several nodes")
             }
-            Ok(Cancelled {
+            // Nobody queues at a node.
+            LinkCommand::Poll(_) => replied(ready(Ok(Polled::Gone {
                 time: pool_time(self.shared.clock.now()),
-                found: taken_back.found,
-                conclusive: !taken_back.is_open,
-                rest: taken_back.rest,
-            })
+            }))),
+            LinkCommand::Heartbeat(_) => replied(ready(Ok(None::<Polled>))),
+            LinkCommand::Cancel {
+                claim,
+                keep,
+                not_after,
+            } => replied(self.cancel(claim, (keep, not_after), within)),
+            LinkCommand::Renew(items) => replied(self.renew_all(items, within)),
+            LinkCommand::Downgrade { claim, .. } => {
+                // Where a node does not answer, the entry stays a writer's, which counts as ours all
+                // the same.
+                let now = self.shared.clock.now();
+                (self.shared.open).change(&claim.value, now, Footprint::reads);
+                replied(self.tally(command, within))
+            }
+            LinkCommand::Holds(_) => replied(self.tally(command, within)),
+            LinkCommand::Read(_) => replied(self.most::<Option<String>>(command, within)),
+            LinkCommand::Scan { prefix, cursor } => replied(self.scan(prefix, cursor, within)),
+            LinkCommand::Inspect { keys, part } => replied(self.inspect(keys, part, within)),
+            LinkCommand::Ping => replied(self.ping(within)),
+            LinkCommand::Check => replied(self.check(within)),
+        }
+    }
+}
+
+impl QuorumLink {
+    /// Conclusive at all nodes, or found at a quorum, or an error.
+    async fn cancel(
+        &self,
+        claim: &Claim,
+        bounds: (Keep, u64),
+        within: Duration,
+    ) -> Result<Cancelled, CommandError> {
+        let taken_back = self.take_back(claim, bounds, within, WaitsFor::All).await;
+        let is_freed = taken_back.verdict == Verdict::Yes;
+        if taken_back.is_open && !is_freed {
+            return Err(CommandError::Unclear(Reason::new(
+                "some nodes did not say that nothing is left there",
+            )));
+        }
+        Ok(Cancelled {
+            time: pool_time(self.shared.clock.now()),
+            found: taken_back.found,
+            conclusive: !taken_back.is_open,
+            rest: taken_back.rest,
         })
-    }
-
-    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
-        Box::pin(self.renew_all(items, within))
-    }
-
-    /// Where a node does not answer, the entry stays a writer's, which counts as ours all the same.
-    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
-        let now = self.shared.clock.now();
-        let open = &self.shared.open;
-        open.change(&claim.value, now, Footprint::reads);
-        Box::pin(
-            self.tally(move |node| {
-                Box::pin(async move { node.downgrade(claim, ttl, within).await })
-            }),
-        )
-    }
-
-    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
-        Box::pin(self.tally(move |node| Box::pin(async move { node.holds(claim, within).await })))
-    }
-
-    fn write<'a>(&'a self, _: &'a Claim, _: &'a Writes<'a>, _: Duration) -> Answer<'a, Wrote> {
-        not_offered()
-    }
-
-    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
-        Box::pin(self.most(move |node| Box::pin(async move { node.read(key, within).await })))
     }
 
     /// The keys of all nodes, one after the other; the cursor's first digits say which, and how many
     /// have failed. Those are left out while the others are a quorum: a lock that is held is at one
     /// of them.
-    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
+    async fn scan(
+        &self,
+        prefix: &str,
+        cursor: u64,
+        within: Duration,
+    ) -> Result<Scanned, CommandError> {
         const NODE: u32 = 56;
         const FAILED: u32 = 60;
         const OF_NODE: u64 = (1 << NODE) - 1;
-        Box::pin(async move {
-            let failed = usize::try_from(cursor >> FAILED).unwrap_or(usize::MAX);
-            let at = usize::try_from((cursor >> NODE) & 0xF).unwrap_or(usize::MAX);
-            let connected = self.connections.iter().enumerate().skip(at);
-            let mut connected = connected.filter_map(|(at, node)| Some((at, node.clone()?)));
-            let Some((at, node)) = connected.next() else {
-                return Ok(Scanned {
-                    cursor: 0,
-                    keys: Vec::new(),
-                });
-            };
-            let number = |at: usize, failed: usize| {
-                let digits = |number: usize| u64::try_from(number).unwrap_or(0);
-                (digits(failed) << FAILED) | (digits(at) << NODE)
-            };
-            let next = connected.next().map(|(next, _)| next);
-            let next = |failed| next.map_or(0, |next| number(next, failed));
-            match node.scan(prefix, cursor & OF_NODE, within).await {
-                Ok(mut scanned) => {
-                    scanned.cursor = match scanned.cursor & OF_NODE {
-                        0 => next(failed),
-                        cursor => number(at, failed) | cursor,
-                    };
-                    Ok(scanned)
-                }
-                Err(error) => {
-                    let failed = failed + 1;
-                    let answer = self.everywhere().count().saturating_sub(failed);
-                    if answer < self.shared.nodes.quorum() {
-                        return Err(error);
-                    }
-                    Ok(Scanned {
-                        cursor: next(failed),
-                        keys: Vec::new(),
-                    })
-                }
+        let failed = usize::try_from(cursor >> FAILED).unwrap_or(usize::MAX);
+        let at = usize::try_from((cursor >> NODE) & 0xF).unwrap_or(usize::MAX);
+        let connected = self.connections.iter().enumerate().skip(at);
+        let mut connected = connected.filter_map(|(at, node)| Some((at, node.clone()?)));
+        let Some((at, node)) = connected.next() else {
+            return Ok(Scanned {
+                cursor: 0,
+                keys: Vec::new(),
+            });
+        };
+        let number = |at: usize, failed: usize| {
+            let digits = |number: usize| u64::try_from(number).unwrap_or(0);
+            (digits(failed) << FAILED) | (digits(at) << NODE)
+        };
+        let next = connected.next().map(|(next, _)| next);
+        let next = |failed| next.map_or(0, |next| number(next, failed));
+        let node: Arc<dyn Link> = node;
+        match node.scan(prefix, cursor & OF_NODE, within).await {
+            Ok(mut scanned) => {
+                scanned.cursor = match scanned.cursor & OF_NODE {
+                    0 => next(failed),
+                    cursor => number(at, failed) | cursor,
+                };
+                Ok(scanned)
             }
-        })
+            Err(error) => {
+                let failed = failed + 1;
+                let answer = self.everywhere().count().saturating_sub(failed);
+                if answer < self.shared.nodes.quorum() {
+                    return Err(error);
+                }
+                Ok(Scanned {
+                    cursor: next(failed),
+                    keys: Vec::new(),
+                })
+            }
+        }
     }
 
-    fn inspect<'a>(
-        &'a self,
-        keys: &'a [&'a str],
+    async fn inspect(
+        &self,
+        keys: &[&str],
         part: Part,
         within: Duration,
-    ) -> Answer<'a, Vec<Stored>> {
-        Box::pin(async move {
-            let mut round = self.ask_everywhere(|node| {
-                Box::pin(async move { node.inspect(keys, part, within).await })
-            });
-            let (mut all, mut failed) = (Vec::new(), None);
-            while let Some((_, answer)) = round.next().await {
-                match answer {
-                    Ok(stored) => all.push(stored),
-                    Err(error) => drop(failed.get_or_insert(error)),
-                }
-            }
-            if all.len() < self.shared.nodes.quorum() {
-                return Err(failed.unwrap_or_else(no_quorum_answered));
-            }
-            let mut all: Vec<_> = all.into_iter().map(Vec::into_iter).collect();
-            let quorum = self.shared.nodes.quorum();
-            let key = |_| {
-                let of_key = all.iter_mut().filter_map(Iterator::next).collect();
-                Stored::of_most(of_key, quorum)
-            };
-            Ok((0..keys.len()).filter_map(key).collect())
-        })
+    ) -> Result<Vec<Stored>, CommandError> {
+        let command = LinkCommand::Inspect { keys, part };
+        let (all, failed) = self.all_answers::<Vec<Stored>>(command, within).await;
+        let quorum = self.shared.nodes.quorum();
+        if all.len() < quorum {
+            return Err(failed.unwrap_or_else(no_quorum_answered));
+        }
+        let stored = all.into_iter().map(|(_, stored)| stored.into_iter());
+        let mut all: Vec<_> = stored.collect();
+        let key = |_| {
+            let of_key = all.iter_mut().filter_map(Iterator::next).collect();
+            Stored::of_most(of_key, quorum)
+        };
+        Ok((0..keys.len()).filter_map(key).collect())
     }
 
-    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
-        Box::pin(async move {
-            let check = |node: Arc<dyn Node>| -> Answer<'_, Vec<Answers>> {
-                Box::pin(async move { node.check(within).await })
+    async fn check(&self, within: Duration) -> Result<Vec<Answers>, CommandError> {
+        let (all, failed) = self
+            .all_answers::<Vec<Answers>>(LinkCommand::Check, within)
+            .await;
+        let named = all.into_iter().flat_map(|(node, answers)| {
+            let name = self.shared.member(node).map(|it| it.name().to_owned());
+            let named = move |answers| Answers {
+                node: name.clone(),
+                ..answers
             };
-            let mut round = self.ask_everywhere(check);
-            let (mut all, mut failed) = (Vec::new(), None);
-            while let Some((node, answer)) = round.next().await {
-                let name = self.shared.member(node).map(|it| it.name().to_owned());
-                match answer {
-                    Ok(answers) => all.extend(answers.into_iter().map(|answers| Answers {
-                        node: name.clone(),
-                        ..answers
-                    })),
-                    Err(error) => drop(failed.get_or_insert(error)),
-                }
-            }
-            all.sort_by(|one, other| one.node.cmp(&other.node));
-            failed.filter(|_| all.is_empty()).map_or(Ok(all), Err)
-        })
+            answers.into_iter().map(named)
+        });
+        let mut named: Vec<_> = named.collect();
+        named.sort_by(|one, other| one.node.cmp(&other.node));
+        failed.filter(|_| named.is_empty()).map_or(Ok(named), Err)
     }
 
-    fn ping(&self, within: Duration) -> Answer<'_, ()> {
-        Box::pin(async move {
-            let pinged = self
-                .tally(move |node| Box::pin(async move { node.ping(within).await.map(|()| true) }));
-            pinged.await.map(|_| ())
-        })
+    async fn ping(&self, within: Duration) -> Result<(), CommandError> {
+        let round = self.ask_everywhere(|node| {
+            let link: Arc<dyn Link> = node;
+            Box::pin(async move { link.ping(within).await.map(|()| true) })
+        });
+        self.decided(round).await.map(|_| ())
     }
 }

@@ -14,7 +14,7 @@ use super::QuorumShared;
 use super::link::QuorumLink;
 use super::round::Round;
 use crate::backend::command_error::CommandError;
-use crate::backend::{Answer, Node};
+use crate::backend::{Answer, Link, Node};
 use crate::policy::commands::{Claim, Renewal, Renewed};
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::commands::{Ballot, Vote};
@@ -60,7 +60,8 @@ impl QuorumLink {
         let round = self.ask_everywhere(|connection| {
             let (items, time) = (items.clone(), connection.server_time_at(now));
             Box::pin(async move {
-                let answers = connection.renew(&items, within).await?;
+                let link: Arc<dyn Link> = connection.clone();
+                let answers = link.renew(&items, within).await?;
                 Ok(NodeTold::Renewed(AskedNode { connection, time }, answers))
             })
         });

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::link::{QuorumLink, no_quorum_answered};
 use super::round::Round;
 use crate::backend::command_error::CommandError;
-use crate::backend::{Answer, Node};
+use crate::backend::link::ReadReply;
+use crate::backend::{Answer, Link, LinkCommand, Node};
 use crate::policy::quorum::nodes::NodeId;
 use crate::policy::quorum::tally::{Tally, Verdict};
 
@@ -25,6 +27,35 @@ impl QuorumLink {
         round
     }
 
+    /// Asks all nodes that are connected the same.
+    pub(super) fn ask_all<'a, T: ReadReply + 'a>(
+        &self,
+        command: LinkCommand<'a>,
+        within: Duration,
+    ) -> Round<'a, T> {
+        self.ask_everywhere(|node| {
+            let link: Arc<dyn Link> = node;
+            Box::pin(async move { link.ask(command, within).await })
+        })
+    }
+
+    /// All answers, and the first failure.
+    pub(super) async fn all_answers<'a, T: ReadReply + 'a>(
+        &self,
+        command: LinkCommand<'a>,
+        within: Duration,
+    ) -> (Vec<(NodeId, T)>, Option<CommandError>) {
+        let mut round = self.ask_all(command, within);
+        let (mut all, mut failed) = (Vec::new(), None);
+        while let Some((node, answer)) = round.next().await {
+            match answer {
+                Ok(answer) => all.push((node, answer)),
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
+        }
+        (all, failed)
+    }
+
     /// The nodes that were not asked in this round.
     pub(super) fn silent<T>(&self, round: &Round<'_, T>) -> impl Iterator<Item = NodeId> + use<T> {
         let asked = round.pending();
@@ -35,12 +66,17 @@ impl QuorumLink {
     }
 
     /// Asks all nodes yes or no, until it is decided.
-    pub(super) async fn tally<'a>(
-        &'a self,
-        ask: impl Fn(Arc<dyn Node>) -> Answer<'a, bool>,
+    pub(super) async fn tally(
+        &self,
+        command: LinkCommand<'_>,
+        within: Duration,
     ) -> Result<bool, CommandError> {
+        self.decided(self.ask_all(command, within)).await
+    }
+
+    /// What the nodes decide.
+    pub(super) async fn decided(&self, mut round: Round<'_, bool>) -> Result<bool, CommandError> {
         let mut tally = Tally::new(self.shared.nodes);
-        let mut round = self.ask_everywhere(ask);
         for node in self.silent(&round) {
             tally.count(node, None);
         }
@@ -58,11 +94,12 @@ impl QuorumLink {
     }
 
     /// What most of the nodes that answer say.
-    pub(super) async fn most<'a, T: Ord>(
-        &'a self,
-        ask: impl Fn(Arc<dyn Node>) -> Answer<'a, T>,
+    pub(super) async fn most<'a, T: ReadReply + Ord + 'a>(
+        &self,
+        command: LinkCommand<'a>,
+        within: Duration,
     ) -> Result<T, CommandError> {
-        let mut round = self.ask_everywhere(ask);
+        let mut round = self.ask_all(command, within);
         let (mut said, mut failed) = (BTreeMap::<T, usize>::new(), None);
         while let Some((_, answer)) = round.next().await {
             match answer {

@@ -21,7 +21,7 @@ impl RedisLink {
     /// A batch executed after `within` has passed writes nothing, so that it can't overtake what
     /// its caller does then. If the server replies "late" before that, its clock was set: the reply
     /// has the time, and the batch is sent once more.
-    pub(super) async fn write_batch(
+    pub(super) async fn write(
         &self,
         claim: &Claim,
         writes: &Writes<'_>,

@@ -72,7 +72,7 @@ fn what_a_leader_has_to_do() {
         ("offered", granted(["a"]).0, COUNTS - 1, sleep(COUNTS)),
         ("held", held(), 0, acquire),
     ] {
-        let before = queue.remote().clone();
+        let before = *queue.remote();
         assert_eq!(queue.next(at(now)), expected, "{name} at {now}");
         assert_eq!(queue.remote(), &before, "{name}: only looked at");
     }

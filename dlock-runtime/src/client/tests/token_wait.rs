@@ -105,12 +105,12 @@ fn what_is_queued_waits_for_its_turn_and_needs_nothing() {
     assert_eq!(table.due_of(token(), at(100_000)), None);
     assert!(table.granted(token(), lease(), |_| 5).is_some(), "in turn");
     assert_eq!((state(&table), table.next_check()), ('h', lease().next()));
-    assert!(!table.granted(token(), lease(), |_| 5).is_some(), "once");
+    assert!(table.granted(token(), lease(), |_| 5).is_none(), "once");
 
     let mut table = waiting();
     table.not_granted(token());
     assert_eq!((state(&table), table.all()), ('-', vec![]), "gone");
-    assert!(!table.granted(token(), lease(), |_| 5).is_some());
+    assert!(table.granted(token(), lease(), |_| 5).is_none());
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
         assert_eq!((state(&table), table.next_check()), ('c', at(10)));
         assert_eq!(table.due(at(10)), [cancel(Keep::NOT)]);
         assert!(
-            !table.granted(token(), lease(), |_| 5).is_some(),
+            table.granted(token(), lease(), |_| 5).is_none(),
             "no push revives it"
         );
         let answer = Cancelled {

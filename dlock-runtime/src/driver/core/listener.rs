@@ -49,7 +49,7 @@ impl Listener for Core {
     fn disconnected(&self) {
         let now = self.now();
         for queue_key in self.queue_keys() {
-            self.at(&queue_key, now, |queue| queue.disconnected());
+            self.tell(now, |client, told| client.disconnected(&queue_key, told));
         }
     }
 }

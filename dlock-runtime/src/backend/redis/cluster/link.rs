@@ -11,15 +11,10 @@ use tokio::time::Instant;
 use super::nodes::ClusterNodes;
 use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
-use crate::backend::{Answer, Link};
-use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
-};
-use crate::policy::server_check::Answers;
-use crate::policy::writes::{Writes, Wrote};
+use crate::backend::{Answer, Link, LinkCommand, LinkReply};
+use crate::policy::commands::{Acquire, Acquired, Claim, GivenBack, Keep};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
-use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 /// So often a command is sent on; each time one node says that another one serves the slot.
@@ -91,22 +86,6 @@ impl Link for ClusterLink {
         self.node.acquire(command, within)
     }
 
-    fn acquire_all<'a>(
-        &'a self,
-        commands: &'a [Acquire],
-        within: Duration,
-    ) -> Answer<'a, AcquiredAll> {
-        self.node.acquire_all(commands, within)
-    }
-
-    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
-        at_its_node!(self, &claim.key, within, |node| node.poll(claim, within))
-    }
-
-    fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Option<Polled>> {
-        self.node.heartbeat(claim, within)
-    }
-
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
@@ -117,72 +96,21 @@ impl Link for ClusterLink {
             .release(claim, keep, within)))
     }
 
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        within: Duration,
-    ) -> Answer<'a, Cancelled> {
-        at_its_node!(self, &claim.key, within, |node| async {
-            let cancelled = node.cancel(claim, keep, not_after, within).await?;
-            if !(cancelled.found || cancelled.conclusive || Arc::ptr_eq(node, &self.node)) {
+    /// Of several renewals, those that are elsewhere count as failed, and the watchdog asks again.
+    fn call<'a>(&'a self, command: LinkCommand<'a>, within: Duration) -> Answer<'a, LinkReply> {
+        if !command.rules().is_redirected {
+            return self.node.call(command, within);
+        }
+        at_its_node!(self, command.key(), within, |node| async {
+            let reply = node.call(command, within).await?;
+            if let LinkReply::Cancelled(cancelled) = &reply
+                && !(cancelled.found || cancelled.conclusive || Arc::ptr_eq(node, &self.node))
+            {
                 // At another node than its acquire, which it may have overtaken.
                 let why = Reason::new("the acquire may arrive yet");
                 return Err(CommandError::Unclear(why));
             }
-            Ok(cancelled)
+            Ok(reply)
         })
-    }
-
-    /// Of several, those that are elsewhere count as failed, and the watchdog asks again.
-    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
-        let key = items.first().map_or("", |first| &first.claim.key);
-        at_its_node!(self, key, within, |node| node.renew(items, within))
-    }
-
-    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
-        at_its_node!(self, &claim.key, within, |node| node
-            .downgrade(claim, ttl, within))
-    }
-
-    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
-        at_its_node!(self, &claim.key, within, |node| node.holds(claim, within))
-    }
-
-    fn write<'a>(
-        &'a self,
-        claim: &'a Claim,
-        writes: &'a Writes<'a>,
-        within: Duration,
-    ) -> Answer<'a, Wrote> {
-        at_its_node!(self, &claim.key, within, |node| node
-            .write(claim, writes, within))
-    }
-
-    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
-        at_its_node!(self, key, within, |node| node.read(key, within))
-    }
-
-    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
-        self.node.scan(prefix, cursor, within)
-    }
-
-    fn inspect<'a>(
-        &'a self,
-        keys: &'a [&'a str],
-        part: Part,
-        within: Duration,
-    ) -> Answer<'a, Vec<Stored>> {
-        let key = keys.first().copied().unwrap_or_default();
-        at_its_node!(self, key, within, |node| node.inspect(keys, part, within))
-    }
-
-    fn ping(&self, within: Duration) -> Answer<'_, ()> {
-        self.node.ping(within)
-    }
-
-    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
-        self.node.check(within)
     }
 }

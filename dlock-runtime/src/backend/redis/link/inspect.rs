@@ -31,7 +31,7 @@ const EACH: usize = 5;
 const EACH_SET: usize = 3;
 
 impl RedisLink {
-    pub(super) async fn scan_keys(
+    pub(super) async fn scan(
         &self,
         prefix: &str,
         cursor: u64,
@@ -49,7 +49,7 @@ impl RedisLink {
         scanned(answer).ok_or_else(|| reply::unexpected("SCAN", answer))
     }
 
-    pub(super) async fn inspect_all(
+    pub(super) async fn inspect(
         &self,
         locks: &[&str],
         part: Part,

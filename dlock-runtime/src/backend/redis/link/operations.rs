@@ -19,15 +19,13 @@ use crate::backend::redis::calls::{self, ScriptCall};
 use crate::backend::redis::reads::Reads;
 use crate::backend::redis::reply::{self, Done, Holders};
 use crate::backend::redis::scripts::{self, CallBy};
-use crate::backend::{Answer, Link};
+use crate::backend::{Answer, Link, LinkCommand, LinkReply, replied};
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled,
 };
 use crate::policy::server_check::Answers;
-use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
-use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 impl Link for RedisLink {
@@ -59,68 +57,6 @@ impl Link for RedisLink {
         BatchedAnswer::new(self, command, within)
     }
 
-    fn acquire_all<'a>(
-        &'a self,
-        commands: &'a [Acquire],
-        within: Duration,
-    ) -> Answer<'a, AcquiredAll> {
-        Box::pin(async move {
-            let call = calls::acquire_all(commands, &self.connection.names);
-            let (keys, mut arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
-            arguments.push(self.connection.grant_key.argument());
-            let mut rounds = Repetitions::new(within);
-            let (reply, sent) = loop {
-                let within = rounds.next()?;
-                let reply =
-                    self.connection
-                        .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
-                let (reply, sent) = match reply.await {
-                    Err(error) => {
-                        let first = commands.first().map_or("", |it| &*it.claim.key);
-                        return Err(Box::pin(self.blamed(first, error, rounds.until)).await);
-                    }
-                    Ok(reply) => reply,
-                };
-                if !reply::says_again(&reply) {
-                    break (reply, sent);
-                }
-            };
-            let answer = reply::acquired_all(&reply, commands.len())?;
-            if let (Some(first), highest) = (commands.first(), answer.epochs().iter().max()) {
-                self.believe(&first.claim.key, highest.copied(), answer.time())?;
-            }
-            self.connection.heard_time(answer.time(), sent);
-            Ok(answer)
-        })
-    }
-
-    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
-        Box::pin(async move {
-            let until = Instant::now() + within;
-            let call = || calls::poll(claim);
-            let (reply, sent) = match self.repeated(&claim.key, call, within).await {
-                Err(CommandError::Moving(_)) => {
-                    return Box::pin(self.poll_by_key(claim, until)).await;
-                }
-                reply => reply?,
-            };
-            let answer = reply::polled(&reply)?;
-            self.believe(&claim.key, answer.epoch(), answer.time())?;
-            self.connection.heard_time(answer.time(), sent);
-            Ok(answer)
-        })
-    }
-
-    fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Option<Polled>> {
-        Box::pin(async move {
-            let heartbeats = &self.groups.of(&claim.key).heartbeats;
-            match heartbeats.beat(claim, within).await {
-                Err(CommandError::Moving(_)) => Ok(None), // a poll finds out
-                answer => answer,
-            }
-        })
-    }
-
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
@@ -133,118 +69,188 @@ impl Link for RedisLink {
         BatchedAnswer::new(self, ReleaseCommand { claim, keep }, within)
     }
 
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
+    fn call<'a>(&'a self, command: LinkCommand<'a>, within: Duration) -> Answer<'a, LinkReply> {
+        match command {
+            LinkCommand::AcquireAll(commands) => replied(self.acquire_all(commands, within)),
+            LinkCommand::Poll(claim) => replied(self.poll(claim, within)),
+            LinkCommand::Heartbeat(claim) => replied(self.heartbeat(claim, within)),
+            LinkCommand::Cancel {
+                claim,
+                keep,
+                not_after,
+            } => replied(self.cancel(claim, keep, not_after, within)),
+            LinkCommand::Renew(items) => replied(self.renew(items, within)),
+            LinkCommand::Downgrade { claim, ttl } => replied(self.downgrade(claim, ttl, within)),
+            LinkCommand::Holds(claim) => replied(self.holds(claim, within)),
+            LinkCommand::Write(claim, writes) => replied(self.write(claim, writes, within)),
+            LinkCommand::Read(key) => replied(self.read(key, within)),
+            LinkCommand::Scan { prefix, cursor } => replied(self.scan(prefix, cursor, within)),
+            LinkCommand::Inspect { keys, part } => replied(self.inspect(keys, part, within)),
+            LinkCommand::Ping => replied(self.ping(within)),
+            LinkCommand::Check => replied(self.check(within)),
+        }
+    }
+}
+
+/// The commands that are sent by themselves.
+impl RedisLink {
+    pub(in crate::backend::redis) async fn acquire_all(
+        &self,
+        commands: &[Acquire],
+        within: Duration,
+    ) -> Result<AcquiredAll, CommandError> {
+        let call = calls::acquire_all(commands, &self.connection.names);
+        let (keys, mut arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
+        arguments.push(self.connection.grant_key.argument());
+        let mut rounds = Repetitions::new(within);
+        let (reply, sent) = loop {
+            let within = rounds.next()?;
+            let reply = self
+                .connection
+                .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
+            let (reply, sent) = match reply.await {
+                Err(error) => {
+                    let first = commands.first().map_or("", |it| &*it.claim.key);
+                    return Err(Box::pin(self.blamed(first, error, rounds.until)).await);
+                }
+                Ok(reply) => reply,
+            };
+            if !reply::says_again(&reply) {
+                break (reply, sent);
+            }
+        };
+        let answer = reply::acquired_all(&reply, commands.len())?;
+        if let (Some(first), highest) = (commands.first(), answer.epochs().iter().max()) {
+            self.believe(&first.claim.key, highest.copied(), answer.time())?;
+        }
+        self.connection.heard_time(answer.time(), sent);
+        Ok(answer)
+    }
+
+    pub(in crate::backend::redis) async fn poll(
+        &self,
+        claim: &Claim,
+        within: Duration,
+    ) -> Result<Polled, CommandError> {
+        let until = Instant::now() + within;
+        let call = || calls::poll(claim);
+        let (reply, sent) = match self.repeated(&claim.key, call, within).await {
+            Err(CommandError::Moving(_)) => {
+                return Box::pin(self.poll_by_key(claim, until)).await;
+            }
+            reply => reply?,
+        };
+        let answer = reply::polled(&reply)?;
+        self.believe(&claim.key, answer.epoch(), answer.time())?;
+        self.connection.heard_time(answer.time(), sent);
+        Ok(answer)
+    }
+
+    pub(in crate::backend::redis) async fn heartbeat(
+        &self,
+        claim: &Claim,
+        within: Duration,
+    ) -> Result<Option<Polled>, CommandError> {
+        let heartbeats = &self.groups.of(&claim.key).heartbeats;
+        match heartbeats.beat(claim, within).await {
+            Err(CommandError::Moving(_)) => Ok(None), // a poll finds out
+            answer => answer,
+        }
+    }
+
+    pub(in crate::backend::redis) async fn cancel(
+        &self,
+        claim: &Claim,
         keep: Keep,
         not_after: u64,
         within: Duration,
-    ) -> Answer<'a, Cancelled> {
-        Box::pin(async move {
-            let until = Instant::now() + within;
-            let call = || calls::cancel(claim, keep, not_after);
-            let (reply, sent) = match self.repeated(&claim.key, call, within).await {
-                Err(CommandError::Moving(_)) => {
-                    let times = (keep, not_after);
-                    return Box::pin(self.cancel_by_key(claim, times, until)).await;
-                }
-                reply => reply?,
-            };
-            let answer = self.clear_queue(claim, reply::cancelled(&reply)?);
-            self.connection.heard_time(answer.time, sent);
-            Ok(answer)
-        })
-    }
-
-    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
-        Box::pin(self.renew_all(items, within))
-    }
-
-    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
-        Box::pin(async move {
-            if self.connection.node.is_some() {
-                return self.downgrade_at_node(claim, ttl, within).await;
+    ) -> Result<Cancelled, CommandError> {
+        let until = Instant::now() + within;
+        let call = || calls::cancel(claim, keep, not_after);
+        let (reply, sent) = match self.repeated(&claim.key, call, within).await {
+            Err(CommandError::Moving(_)) => {
+                let times = (keep, not_after);
+                return Box::pin(self.cancel_by_key(claim, times, until)).await;
             }
-            let until = Instant::now() + within;
-            let call = || calls::downgrade(claim, ttl);
-            match self.repeated(&claim.key, call, within).await {
-                Err(CommandError::Moving(_)) => {
-                    Box::pin(self.downgrade_by_key(claim, ttl, until)).await
-                }
-                reply => Ok(self.clear_queue(claim, reply::downgraded(&reply?.0)?)),
-            }
-        })
+            reply => reply?,
+        };
+        let answer = self.clear_queue(claim, reply::cancelled(&reply)?);
+        self.connection.heard_time(answer.time, sent);
+        Ok(answer)
     }
 
-    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
-        Box::pin(async move {
-            if claim.kind().is_shared() {
-                return Ok(self.holders(&claim.key, &claim.value, within).await?.found);
-            }
-            Ok(self.read(&claim.key, within).await?.as_deref() == Some(&*claim.value))
-        })
-    }
-
-    fn write<'a>(
-        &'a self,
-        claim: &'a Claim,
-        writes: &'a Writes<'a>,
+    pub(in crate::backend::redis) async fn downgrade(
+        &self,
+        claim: &Claim,
+        ttl: Ttl,
         within: Duration,
-    ) -> Answer<'a, Wrote> {
-        Box::pin(self.write_batch(claim, writes, within))
-    }
-
-    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
-        Box::pin(async move {
-            let (until, reads) = (Instant::now() + within, self.connection.reading.now());
-            let mut answer = self.read_string(key, reads, within).await;
-            if answer.is_err() && self.connection.reading.now() != reads {
-                // The user lost a right that can be done without.
-                let whole = self.read_string(key, Reads::Whole, left(until));
-                answer = Box::pin(whole).await;
+    ) -> Result<bool, CommandError> {
+        if self.connection.node.is_some() {
+            return self.downgrade_at_node(claim, ttl, within).await;
+        }
+        let until = Instant::now() + within;
+        let call = || calls::downgrade(claim, ttl);
+        match self.repeated(&claim.key, call, within).await {
+            Err(CommandError::Moving(_)) => {
+                Box::pin(self.downgrade_by_key(claim, ttl, until)).await
             }
-            match answer {
-                Err(CommandError::Refused(Refusal::WrongType, _)) => {
-                    Ok(self.holders(key, "", within).await?.holder)
-                }
-                Ok(value) if reply::is_empty(&value) => {
-                    let pttl = redis::Cmd::pttl(key);
-                    let pttl = Box::pin(self.one_at_its_node(pttl, left(until))).await?;
-                    Ok((pttl != reply::NO_KEY).then(String::new))
-                }
-                value => reply::value(&value?),
-            }
-        })
+            reply => Ok(self.clear_queue(claim, reply::downgraded(&reply?.0)?)),
+        }
     }
 
-    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
-        Box::pin(self.scan_keys(prefix, cursor, within))
-    }
-
-    fn inspect<'a>(
-        &'a self,
-        keys: &'a [&'a str],
-        part: Part,
+    pub(in crate::backend::redis) async fn holds(
+        &self,
+        claim: &Claim,
         within: Duration,
-    ) -> Answer<'a, Vec<Stored>> {
-        Box::pin(self.inspect_all(keys, part, within))
+    ) -> Result<bool, CommandError> {
+        if claim.kind().is_shared() {
+            return Ok(self.holders(&claim.key, &claim.value, within).await?.found);
+        }
+        Ok(self.read(&claim.key, within).await?.as_deref() == Some(&*claim.value))
     }
 
-    fn ping(&self, within: Duration) -> Answer<'_, ()> {
-        Box::pin(async move {
-            let mut connection = self.connection.multiplexed.clone();
-            let ping = pin!(async move { redis::cmd("PING").exec_async(&mut connection).await });
-            self.connection.call(within, ping).await.map(|((), _)| ())
-        })
+    pub(in crate::backend::redis) async fn read(
+        &self,
+        key: &str,
+        within: Duration,
+    ) -> Result<Option<String>, CommandError> {
+        let (until, reads) = (Instant::now() + within, self.connection.reading.now());
+        let mut answer = self.read_string(key, reads, within).await;
+        if answer.is_err() && self.connection.reading.now() != reads {
+            // The user lost a right that can be done without.
+            let whole = self.read_string(key, Reads::Whole, left(until));
+            answer = Box::pin(whole).await;
+        }
+        match answer {
+            Err(CommandError::Refused(Refusal::WrongType, _)) => {
+                Ok(self.holders(key, "", within).await?.holder)
+            }
+            Ok(value) if reply::is_empty(&value) => {
+                let pttl = redis::Cmd::pttl(key);
+                let pttl = Box::pin(self.one_at_its_node(pttl, left(until))).await?;
+                Ok((pttl != reply::NO_KEY).then(String::new))
+            }
+            value => reply::value(&value?),
+        }
     }
 
-    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
-        Box::pin(async move {
-            let mut answers = self.query_settings(true, within).await?;
-            let of_cluster = self.connection.of_cluster.as_ref();
-            answers.node = of_cluster.map(|it| it.host.to_string());
-            Ok(vec![answers])
-        })
+    pub(in crate::backend::redis) async fn ping(
+        &self,
+        within: Duration,
+    ) -> Result<(), CommandError> {
+        let mut connection = self.connection.multiplexed.clone();
+        let ping = pin!(async move { redis::cmd("PING").exec_async(&mut connection).await });
+        self.connection.call(within, ping).await.map(|((), _)| ())
+    }
+
+    pub(in crate::backend::redis) async fn check(
+        &self,
+        within: Duration,
+    ) -> Result<Vec<Answers>, CommandError> {
+        let mut answers = self.query_settings(true, within).await?;
+        let of_cluster = self.connection.of_cluster.as_ref();
+        answers.node = of_cluster.map(|it| it.host.to_string());
+        Ok(vec![answers])
     }
 }
 

@@ -16,7 +16,7 @@ use crate::policy::commands::{Renewal, Renewed};
 
 impl RedisLink {
     /// One answer per item, in order.
-    pub(super) async fn renew_all(
+    pub(in crate::backend::redis) async fn renew(
         &self,
         items: &[Renewal],
         within: Duration,

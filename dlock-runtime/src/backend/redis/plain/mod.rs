@@ -17,6 +17,7 @@ mod give_back;
 mod poll;
 mod renew;
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,16 +32,10 @@ use super::reads::Reads;
 use super::reply;
 use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
-use crate::backend::{Answer, Link};
-use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
-};
+use crate::backend::{Answer, Link, LinkCommand, LinkReply, not_offered, replied};
+use crate::policy::commands::{Acquire, Acquired, Claim, GivenBack, Keep, Polled};
 use crate::policy::queue;
-use crate::policy::server_check::Answers;
-use crate::policy::writes::{Writes, Wrote};
-use crate::values::error::Reason;
 use crate::values::moment::Moment;
-use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 pub(super) use self::checkout::Checkouts;
@@ -125,21 +120,6 @@ impl Link for PlainLink {
         }))
     }
 
-    fn acquire_all<'a>(&'a self, _: &'a [Acquire], _: Duration) -> Answer<'a, AcquiredAll> {
-        not_offered("a lock of several keys")
-    }
-
-    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
-        let until = Instant::now() + within;
-        Box::pin(async move {
-            let polled = self.poll_claim(claim, until).await;
-            let polled = self.named(&claim.key, polled, until).await?;
-            self.link
-                .believe(&claim.key, polled.epoch(), polled.time())?;
-            Ok(polled)
-        })
-    }
-
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
@@ -156,78 +136,52 @@ impl Link for PlainLink {
         }))
     }
 
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        within: Duration,
-    ) -> Answer<'a, Cancelled> {
+    fn call<'a>(&'a self, command: LinkCommand<'a>, within: Duration) -> Answer<'a, LinkReply> {
         let until = Instant::now() + within;
-        Box::pin(self.cancel_claim(claim, keep, not_after, until))
-    }
-
-    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
-        Box::pin(self.renew_all(items, Instant::now() + within))
-    }
-
-    fn downgrade<'a>(&'a self, _: &'a Claim, _: Ttl, _: Duration) -> Answer<'a, bool> {
-        not_offered("a lock with readers")
-    }
-
-    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
-        Box::pin(async move {
-            let held = self.held_at(&claim.key, Instant::now() + within).await?;
-            Ok(held.is(&claim.value))
-        })
-    }
-
-    fn write<'a>(&'a self, _: &'a Claim, _: &'a Writes<'a>, _: Duration) -> Answer<'a, Wrote> {
-        not_offered("a guarded write")
-    }
-
-    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
-        Box::pin(async move {
-            let until = Instant::now() + within;
-            match self.held_at(key, until).await? {
-                KeyContent::Nothing => Ok(None),
-                KeyContent::By(value) => Ok(Some(value)),
-                KeyContent::OtherType => self.first_of_set(key, until).await,
+        match command {
+            LinkCommand::AcquireAll(_) => not_offered("a lock of several keys needs scripts"),
+            LinkCommand::Downgrade { .. } => not_offered("a lock with readers needs scripts"),
+            LinkCommand::Write(..) => not_offered("a guarded write needs scripts"),
+            LinkCommand::Poll(claim) => replied(self.poll_until(claim, until)),
+            LinkCommand::Heartbeat(_) => replied(ready(Ok(None::<Polled>))),
+            LinkCommand::Cancel {
+                claim,
+                keep,
+                not_after,
+            } => replied(self.cancel_claim(claim, keep, not_after, until)),
+            LinkCommand::Renew(items) => replied(self.renew_all(items, until)),
+            LinkCommand::Holds(claim) => replied(async move {
+                let held = self.held_at(&claim.key, until).await?;
+                Ok(held.is(&claim.value))
+            }),
+            LinkCommand::Read(key) => replied(self.read(key, until)),
+            LinkCommand::Check => replied(async move {
+                let answers = self.link.query_settings(false, within).await?;
+                Ok(vec![answers])
+            }),
+            LinkCommand::Scan { .. } | LinkCommand::Inspect { .. } | LinkCommand::Ping => {
+                self.link.call(command, within)
             }
-        })
+        }
     }
-
-    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
-        self.link.scan(prefix, cursor, within)
-    }
-
-    fn inspect<'a>(
-        &'a self,
-        keys: &'a [&'a str],
-        part: Part,
-        within: Duration,
-    ) -> Answer<'a, Vec<Stored>> {
-        self.link.inspect(keys, part, within)
-    }
-
-    fn ping(&self, within: Duration) -> Answer<'_, ()> {
-        self.link.ping(within)
-    }
-
-    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
-        Box::pin(async move { Ok(vec![self.link.query_settings(false, within).await?]) })
-    }
-}
-
-/// `Backend::offers` refuses such a request before it gets here.
-fn not_offered<T>(what: &'static str) -> Answer<'static, T> {
-    Box::pin(async move {
-        let why = Reason::new(format_args!("{what} needs scripts"));
-        Err(CommandError::Setup(why))
-    })
 }
 
 impl PlainLink {
+    async fn poll_until(&self, claim: &Claim, until: Instant) -> Result<Polled, CommandError> {
+        let polled = self.poll_claim(claim, until).await;
+        let polled = self.named(&claim.key, polled, until).await?;
+        (self.link).believe(&claim.key, polled.epoch(), polled.time())?;
+        Ok(polled)
+    }
+
+    async fn read(&self, key: &str, until: Instant) -> Result<Option<String>, CommandError> {
+        match self.held_at(key, until).await? {
+            KeyContent::Nothing => Ok(None),
+            KeyContent::By(value) => Ok(Some(value)),
+            KeyContent::OtherType => self.first_of_set(key, until).await,
+        }
+    }
+
     /// Sends commands one right behind the other on the shared connection, and returns their
     /// answers, the same number.
     async fn exchange<const N: usize>(

@@ -4,7 +4,6 @@
 use redis::Value;
 
 use super::lab::{CAP, FENCES, HOUR, Lab, assert_refused, claim};
-use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::policy::writes::{Writes, Wrote};

@@ -14,15 +14,12 @@ use super::Witness;
 use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::connection::Connection;
-use crate::backend::{Answer, Link};
+use crate::backend::{Answer, Link, LinkCommand, LinkReply};
 use crate::policy::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
+    Acquire, Acquired, AcquiredAll, Claim, GivenBack, Keep, Polled, Renewed,
 };
-use crate::policy::server_check::Answers;
 use crate::policy::server_check::rights::{Refused, Why, right};
-use crate::policy::writes::{Writes, Wrote};
 use crate::values::moment::Moment;
-use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 #[derive(Debug)]
@@ -106,41 +103,6 @@ impl Link for WitnessedLink {
         }))
     }
 
-    fn acquire_all<'a>(
-        &'a self,
-        commands: &'a [Acquire],
-        within: Duration,
-    ) -> Answer<'a, AcquiredAll> {
-        Box::pin(async move {
-            let begun = Instant::now();
-            let answer = self.link.acquire_all(commands, within).await?;
-            if let AcquiredAll::All { .. } = answer {
-                let granted = commands.iter().map(|it| &it.claim);
-                self.confirm_or_release(granted, begun, within).await?;
-            }
-            Ok(answer)
-        })
-    }
-
-    /// A grant that is not confirmed stays, and the next poll asks for it again.
-    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
-        Box::pin(async move {
-            let until = Instant::now() + within;
-            let answer = self.link.poll(claim, within).await?;
-            if let Polled::Yours { .. } = answer {
-                self.confirm(until).await?;
-            }
-            Ok(answer)
-        })
-    }
-
-    fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Option<Polled>> {
-        Box::pin(async move {
-            let answer = self.link.heartbeat(claim, within).await?;
-            Ok(answer.filter(|it| !matches!(it, Polled::Yours { .. }))) // only a poll confirms it
-        })
-    }
-
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
@@ -150,99 +112,51 @@ impl Link for WitnessedLink {
         self.link.release(claim, keep, within)
     }
 
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        within: Duration,
-    ) -> Answer<'a, Cancelled> {
-        self.link.cancel(claim, keep, not_after, within)
-    }
-
-    /// A lease that is not confirmed counts as not renewed; one that is not ours is not ours.
-    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
+    fn call<'a>(&'a self, command: LinkCommand<'a>, within: Duration) -> Answer<'a, LinkReply> {
+        let answer = self.link.call(command, within);
+        if !command.rules().may_give_a_right && !matches!(command, LinkCommand::Check) {
+            return answer;
+        }
         Box::pin(async move {
-            let until = Instant::now() + within;
-            let mut answers = self.link.renew(items, within).await?;
-            if answers.contains(&Renewed::Yes)
-                && let Err(error) = self.confirm(until).await
-            {
-                if answers.iter().all(|it| *it == Renewed::Yes) {
-                    return Err(error);
+            let begun = Instant::now();
+            let confirmed = || self.confirm(begun + within);
+            let mut reply = answer.await?;
+            match &mut reply {
+                LinkReply::AcquiredAll(AcquiredAll::All { .. }) => {
+                    if let LinkCommand::AcquireAll(commands) = command {
+                        let granted = commands.iter().map(|it| &it.claim);
+                        self.confirm_or_release(granted, begun, within).await?;
+                    }
                 }
-                for renewed in answers.iter_mut().filter(|it| **it == Renewed::Yes) {
-                    *renewed = Renewed::Failed;
+                // A grant that is not confirmed stays, and the next poll asks for it again. A master
+                // that is cut off from its replicas may have been replaced.
+                LinkReply::Polled(Polled::Yours { .. }) | LinkReply::Holds(true) => {
+                    confirmed().await?;
                 }
+                LinkReply::Heartbeat(waits @ Some(Polled::Yours { .. })) => *waits = None, // a poll does
+                // A lease that is not confirmed counts as not renewed; one that is not ours is not
+                // ours.
+                LinkReply::Renewed(answers) if answers.contains(&Renewed::Yes) => {
+                    if let Err(error) = confirmed().await {
+                        if answers.iter().all(|it| *it == Renewed::Yes) {
+                            return Err(error);
+                        }
+                        for renewed in answers.iter_mut().filter(|it| **it == Renewed::Yes) {
+                            *renewed = Renewed::Failed;
+                        }
+                    }
+                }
+                // Also tries the witness. That a replica is away is no missing right: `INFO` tells.
+                LinkReply::Checked(answers) => {
+                    if let (Some(answers), Err(CommandError::Refused(_, said))) =
+                        (answers.first_mut(), confirmed().await)
+                    {
+                        answers.refused.extend(refused_command(&said.to_string()));
+                    }
+                }
+                _ => {}
             }
-            Ok(answers)
-        })
-    }
-
-    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
-        Box::pin(async move {
-            let until = Instant::now() + within;
-            let reads = self.link.downgrade(claim, ttl, within).await?;
-            if reads {
-                self.confirm(until).await?;
-            }
-            Ok(reads)
-        })
-    }
-
-    /// A master that is cut off from its replicas may have been replaced.
-    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
-        Box::pin(async move {
-            let until = Instant::now() + within;
-            let holds = self.link.holds(claim, within).await?;
-            if holds {
-                self.confirm(until).await?;
-            }
-            Ok(holds)
-        })
-    }
-
-    fn write<'a>(
-        &'a self,
-        claim: &'a Claim,
-        writes: &'a Writes<'a>,
-        within: Duration,
-    ) -> Answer<'a, Wrote> {
-        self.link.write(claim, writes, within)
-    }
-
-    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
-        self.link.read(key, within)
-    }
-
-    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
-        self.link.scan(prefix, cursor, within)
-    }
-
-    fn inspect<'a>(
-        &'a self,
-        keys: &'a [&'a str],
-        part: Part,
-        within: Duration,
-    ) -> Answer<'a, Vec<Stored>> {
-        self.link.inspect(keys, part, within)
-    }
-
-    fn ping(&self, within: Duration) -> Answer<'_, ()> {
-        self.link.ping(within)
-    }
-
-    /// Also tries the witness. That a replica is away is no missing right: `INFO` tells.
-    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
-        Box::pin(async move {
-            let mut answers = self.link.check(within).await?;
-            let confirmed = self.confirm(Instant::now() + within).await;
-            if let (Some(answers), Err(CommandError::Refused(_, said))) =
-                (answers.first_mut(), confirmed)
-            {
-                answers.refused.extend(refused_command(&said.to_string()));
-            }
-            Ok(answers)
+            Ok(reply)
         })
     }
 }

@@ -218,7 +218,9 @@ impl Local {
             }
             Step::Disconnected => {
                 self.messages -= 1;
-                self.tell_queue(forgets, |queue| queue.disconnected());
+                self.tell(forgets, |client, told| {
+                    client.disconnected(&queue_key(), told);
+                });
             }
             Step::Tick => {
                 self.now += 1;

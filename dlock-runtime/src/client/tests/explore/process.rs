@@ -329,7 +329,7 @@ impl Process {
                 self.leave(turn, who);
             }
         }
-        self.at(turn, |queue| queue.disconnected());
+        self.tell(turn, |client, told| client.disconnected(&queue_key(), told));
     }
 
     /// The process reads an answer.

@@ -12,7 +12,6 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::clockwork::{self, Clockwork};
-use crate::backend::Link;
 use crate::backend::redis::tests::lab::{CAP, Lab, claim};
 use crate::policy::data::Data;
 use crate::policy::writes::{Writes, Wrote};

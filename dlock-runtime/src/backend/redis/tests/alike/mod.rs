@@ -22,7 +22,6 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use self::pair::Pair;
 use super::lab::{CAP, Lab};
-use crate::backend::Link;
 
 const KEYS: [&str; 2] = ["lock:a", "lock:{b}"];
 

@@ -326,7 +326,7 @@ async fn no_cancel_overtakes_a_batch_behind_a_crowd() {
     let mut batch = pin!(batcher.ask_together(both.into(), CAP));
     assert!(poll_once(batch.as_mut()).is_pending());
     tokio::task::yield_now().await; // the connection takes the queued commands
-    let mut cancel = lab.link.cancel(&gone, Keep::NOT, 0, CAP);
+    let mut cancel = Box::pin(lab.link.cancel(&gone, Keep::NOT, 0, CAP));
     assert!(poll_once(cancel.as_mut()).is_pending());
     batch.await;
     assert!(cancel.await.unwrap().found, "the acquire was there before");

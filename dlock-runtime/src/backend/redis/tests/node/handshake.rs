@@ -6,10 +6,10 @@ use std::time::Duration;
 use dlock_harness::{RedisServer, until};
 
 use super::{CAP, OF_THREE, claim, link, plan, refused, server, vote};
+use crate::backend::Node;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::connect::connect;
 use crate::backend::redis::membership::NodePlan;
-use crate::backend::{Link, Node};
 use crate::values::error::Refusal;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::{A_LIST, Pair, every_key};
-use crate::backend::Link;
 use crate::backend::redis::tests::alike::KEYS;
 use crate::backend::redis::tests::lab::CAP;
 use crate::policy::commands::{Acquired, AcquiredAll, Busy, Left, Polled};
