@@ -90,6 +90,14 @@ fn the_driver_reads_no_answer() {
     }
 }
 
+/// The guide has the table by which requests and settings are refused.
+#[test]
+fn what_servers_refuse_stands_in_the_guide() {
+    let page = std::fs::read_to_string(root().join("docs/operate/topologies.md")).unwrap();
+    let rows: Vec<String> = dlock_runtime::__private::refused().collect();
+    assert!(page.contains(&rows.join("\n")), "{}", rows.join("\n"));
+}
+
 #[test]
 fn no_rust_goes_uncompiled() {
     let doctests = std::fs::read_to_string(root().join("tests/lib.rs")).unwrap();

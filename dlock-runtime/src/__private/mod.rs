@@ -34,6 +34,11 @@ pub fn key(template: &'static str) -> KeyBuilder {
     KeyBuilder::of(template)
 }
 
+/// What some servers can't have: the rows of a table in the guide.
+pub fn refused() -> impl Iterator<Item = String> {
+    crate::values::config::guide()
+}
+
 /// A key that is an expression.
 pub fn into_key(key: impl IntoKey) -> Key {
     key.into_key()

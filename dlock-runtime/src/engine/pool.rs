@@ -113,7 +113,7 @@ impl LockPool {
     /// ([`Config::default_ttl`](crate::Config::default_ttl)).
     #[must_use]
     pub fn default_ttl(&self) -> Duration {
-        self.0.settings().default_ttl.get()
+        self.0.settings().default_ttl().get()
     }
 
     /// Measures how long the server takes to answer; of a cluster, the slowest of its masters.

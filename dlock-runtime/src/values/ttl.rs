@@ -14,6 +14,16 @@ pub(crate) struct Ttl {
 }
 
 impl Ttl {
+    /// Of a lock that says nothing about it.
+    pub(crate) const DEFAULT: Ttl = Ttl {
+        nanos: 30_000_000_000,
+    };
+
+    /// With several nodes, the longest lease of a fleet that says nothing about it.
+    pub(crate) const MOST_OF_SEVERAL: Ttl = Ttl {
+        nanos: 60_000_000_000,
+    };
+
     pub(crate) fn new(ttl: Duration) -> Result<Self, BoundError> {
         bounds::check_ttl(ttl)?;
         let nanos = u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX); // in bounds, so it fits

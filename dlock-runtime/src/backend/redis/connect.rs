@@ -44,7 +44,7 @@ const PIPE: usize = Semaphore::MAX_PERMITS;
 
 /// Makes a connection on the current runtime and completes its handshake.
 pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
-    let within = plan.connect_timeout;
+    let within = plan.settings.connect_timeout;
     let mut attempt = pin!(async {
         let until = Instant::now() + within;
         let connected = timeout_at(until, try_protocols(plan, until)).await;
@@ -108,7 +108,7 @@ impl Destination {
             Endpoint::Tcp(host) => (Peer::Host(host.clone()), None),
             Endpoint::Unix(path) => (Peer::Socket(path.clone()), None),
             Endpoint::Sentinels(sentinels) => {
-                let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
+                let (asked, within) = (plan.target.generation(), plan.settings.connect_timeout / 2);
                 let master = sentinel::master(&plan.address, sentinels, within).await?;
                 let Some(generation) = plan.target.master_is(&master, asked) else {
                     return Err(CommandError::Unsent(Reason::new(
@@ -225,7 +225,7 @@ fn says_no_hello(why: &Reason) -> bool {
 fn grants_on(plan: &Plan) -> Grants {
     match plan.node {
         Some(_) => Grants::None,
-        None if plan.durability.is_asked_for() => Grants::NeedAPoll,
+        None if plan.settings.durability.is_asked_for() => Grants::NeedAPoll,
         None => Grants::Count,
     }
 }
@@ -239,12 +239,12 @@ async fn shake_hands(
     bound: &Arc<ReplyBound>,
 ) -> Result<RedisLink, CommandError> {
     let mut config = AsyncConnectionConfig::new().set_pipeline_buffer_size(PIPE);
-    if let Some(limit) = plan.max_in_flight {
+    if let Some(limit) = plan.settings.max_in_flight {
         config = config.set_concurrency_limit(limit);
     }
     let push_receiver = PushReceiver::new(
         plan.clock,
-        plan.margin,
+        plan.settings.clock_margin,
         channel(plan)?,
         plan.grant_key.clone(),
         plan.listener.get().cloned(),
@@ -266,7 +266,7 @@ async fn shake_hands(
     let role = destination.role(plan);
     let server_info = read_server_info(connection.clone(), role, &key, (protocol, is_proxy(plan)));
     let subscribed = async {
-        if plan.without_scripts {
+        if plan.settings.without_scripts {
             return None; // only scripts publish grants
         }
         let channel = push_receiver.channel();
@@ -284,7 +284,7 @@ async fn shake_hands(
         (server_info, _) => server_info?,
     };
     let received = plan.clock.now();
-    if plan.durability.is_asked_for() && run_id.is_empty() {
+    if plan.settings.durability.is_asked_for() && run_id.is_empty() {
         return Err(CommandError::Refused(
             Refusal::NoPermission,
             Reason::new(
@@ -354,7 +354,7 @@ async fn keep_epochs_rising(
     let Some(counter) = plan.names.only_counter().filter(|_| highest >= time) else {
         return Ok(());
     };
-    let by = if plan.without_scripts {
+    let by = if plan.settings.without_scripts {
         epochs::RaiseBy::Transaction
     } else {
         epochs::RaiseBy::Script

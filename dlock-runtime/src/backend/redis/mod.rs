@@ -83,7 +83,7 @@ impl Redis {
     /// `node`: the quorum that the server is a node of, if it is.
     pub(crate) fn new(
         address: &Arc<RedisAddress>,
-        settings: &Settings,
+        settings: &Arc<Settings>,
         node: Option<NodePlan>,
     ) -> Self {
         let clock = Clock::real();

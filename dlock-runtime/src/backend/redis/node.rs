@@ -27,13 +27,13 @@ pub(super) fn unfit_settings(plan: &Plan, is_discovered: bool) -> Option<&'stati
         Some(
             "a node of a quorum is one server, and sentinels would replace it by an empty one: give its own address",
         )
-    } else if plan.without_scripts {
+    } else if plan.settings.without_scripts {
         Some("a node of a quorum needs scripts: leave out `Config::without_scripts()`")
-    } else if plan.max_in_flight.is_some() {
+    } else if plan.settings.max_in_flight.is_some() {
         Some(
             "with `Config::max_in_flight` the commands to a node of a quorum have no order: leave it out",
         )
-    } else if plan.durability.is_asked_for() {
+    } else if plan.settings.durability.is_asked_for() {
         Some("a node of a quorum has no replicas: leave out `min_replicas` and `min_aof`")
     } else {
         None

@@ -1,9 +1,8 @@
-//! The settings that every connection of a pool is made with, and what the pool has already logged
-//! about connecting. It opens no connection.
+//! What every connection of a pool is made with, and what the pool has already logged about
+//! connecting. It opens no connection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use super::epochs::HighestEpoch;
 use super::grant_key::GrantKey;
@@ -17,24 +16,16 @@ use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
 use crate::observe;
-use crate::values::config::{Durability, RedisAddress};
+use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Reason;
-use crate::values::ttl::Margin;
 
 /// The pool's settings and state that a connection needs.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) address: Arc<RedisAddress>,
     pub(super) target: Arc<ConnectionTarget>,
-    pub(super) connect_timeout: Duration,
-    pub(super) command_timeout: Duration,
-    pub(super) max_in_flight: Option<usize>,
-    pub(super) without_scripts: bool,
-    pub(super) durability: Durability,
-    /// The longest pause of a waiter between two polls.
-    pub(super) poll_interval: PollInterval,
+    pub(super) settings: Arc<Settings>,
     pub(super) clock: Clock,
-    pub(super) margin: Margin,
     pub(super) pace: Arc<ClockPace>,
     pub(super) names: Names,
     pub(super) highest_epoch: HighestEpoch,
@@ -49,13 +40,6 @@ pub(super) struct Plan {
     pub(super) warned: AtomicBool,
     /// The attempts to connect, of all runtimes.
     pub(super) attempts: Attempts,
-}
-
-/// The poll interval with pushes (`with_pushes`), and without (`without_pushes`).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PollInterval {
-    pub(super) with_pushes: Duration,
-    pub(super) without_pushes: Duration,
 }
 
 impl Plan {

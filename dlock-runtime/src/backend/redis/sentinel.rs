@@ -219,7 +219,7 @@ pub(super) async fn follow(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
 
 /// `failed`: how many rounds in a row no majority has answered.
 async fn ask_all(plan: Arc<Plan>, sentinels: Arc<Sentinels>, failed: Arc<AtomicU32>) {
-    let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
+    let (asked, within) = (plan.target.generation(), plan.settings.connect_timeout / 2);
     match master(&plan.address, &sentinels, within).await {
         Ok(master) => {
             failed.store(0, Ordering::Relaxed);
@@ -276,7 +276,7 @@ async fn listen_once(
         }
         Ok::<(), Infallible>(())
     });
-    let within = plan.connect_timeout;
+    let within = plan.settings.connect_timeout;
     let subscribed = async {
         let (mut connection, io_task) =
             connect(&plan.address, sentinels, host, within, config).await?;

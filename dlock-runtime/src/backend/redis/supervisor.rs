@@ -19,7 +19,7 @@ use super::names::Names;
 use super::outage::Attempts;
 use super::pace::ClockPace;
 use super::plain::{Checkouts, PlainLink};
-use super::plan::{Plan, PollInterval};
+use super::plan::Plan;
 use super::redirects::OfCluster;
 use super::sentinel;
 use super::slot::Slot;
@@ -37,9 +37,6 @@ use crate::values::process::Home;
 pub(super) struct Supervisor {
     home: Home,
     plan: Arc<Plan>,
-    connections: usize,
-    health_check_interval: Duration,
-    command_timeout: Duration,
     /// A handful of entries: a linear search is faster than hashing.
     runtimes: Mutex<Vec<(Id, Arc<Links>)>>,
 }
@@ -68,7 +65,7 @@ impl Links {
 impl Supervisor {
     pub(super) fn new(
         address: &Arc<RedisAddress>,
-        settings: &Settings,
+        settings: &Arc<Settings>,
         node: Option<NodePlan>,
         of_cluster: Option<OfCluster>,
         clock: Clock,
@@ -90,17 +87,8 @@ impl Supervisor {
                 pace: Arc::new(ClockPace::new(address.clone(), settings.clock_margin)),
                 address: address.clone(),
                 target: Arc::default(),
-                connect_timeout: settings.connect_timeout,
-                max_in_flight: settings.max_in_flight,
-                without_scripts: settings.without_scripts,
-                durability: settings.durability,
-                poll_interval: PollInterval {
-                    with_pushes: settings.poll_interval(true),
-                    without_pushes: settings.poll_interval(false),
-                },
-                command_timeout: settings.command_timeout,
+                settings: settings.clone(),
                 clock,
-                margin: settings.clock_margin,
                 names,
                 node,
                 of_cluster,
@@ -109,9 +97,6 @@ impl Supervisor {
                 warned: AtomicBool::new(false),
                 attempts: Attempts::default(),
             }),
-            connections: settings.connections,
-            health_check_interval: settings.health_check_interval,
-            command_timeout: settings.command_timeout,
             runtimes: Mutex::default(),
         })
     }
@@ -267,7 +252,7 @@ impl Supervisor {
         // connection before using it.
         let _ = link
             .connection
-            .refresh(within.min(self.command_timeout))
+            .refresh(within.min(self.plan.settings.command_timeout))
             .await;
         let link = if link.connection.is_usable() {
             link
@@ -282,7 +267,7 @@ impl Supervisor {
     }
 
     pub(super) fn offers(&self) -> Offers {
-        if self.plan.without_scripts {
+        if self.plan.settings.without_scripts {
             Offers::WithoutScripts
         } else {
             Offers::Everything
@@ -312,7 +297,7 @@ impl Supervisor {
     }
 
     fn was_heard_lately(&self, link: &RedisLink, now: Moment) -> bool {
-        link.connection.idle(now) < self.health_check_interval * 3
+        link.connection.idle(now) < self.plan.settings.health_check_interval * 3
     }
 
     /// Creates a runtime's connections and the caretaker task that checks them.
@@ -345,8 +330,10 @@ impl Supervisor {
             return links.clone();
         }
         let links = Arc::new(Links {
-            slots: (0..self.connections).map(|_| Arc::default()).collect(),
-            checkouts: self.plan.without_scripts.then(Arc::default),
+            slots: (0..self.plan.settings.connections)
+                .map(|_| Arc::default())
+                .collect(),
+            checkouts: self.plan.settings.without_scripts.then(Arc::default),
             witness: Witness::of(&self.plan),
             caretaker: OnceLock::new(),
         });
@@ -402,7 +389,8 @@ async fn look_after(departure: Departure) {
         let Some(supervisor) = departure.supervisor.upgrade() else {
             return;
         };
-        let (pause, within) = (supervisor.health_check_interval, supervisor.command_timeout);
+        let settings = &supervisor.plan.settings;
+        let (pause, within) = (settings.health_check_interval, settings.command_timeout);
         let node = supervisor
             .plan
             .node

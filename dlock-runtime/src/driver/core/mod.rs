@@ -177,7 +177,7 @@ impl Core {
         }
         let pool = PoolSettings {
             namespace: &self.settings.namespace,
-            default_ttl: self.settings.default_ttl,
+            default_ttl: self.settings.default_ttl(),
             durability: self.settings.durability,
             counter_per_slot: self.settings.counter_per_slot,
             has_nodes: self.settings.max_ttl.is_some(),
@@ -380,7 +380,7 @@ fn backend_of(settings: &Arc<Settings>) -> Result<Arc<dyn Backend>, LockError> {
         Address::Cluster(address) => return Ok(Arc::new(Cluster::new(address, settings))),
         Address::Redlock(nodes) => nodes,
     };
-    let max_ttl = settings.max_ttl.unwrap_or(settings.default_ttl).get();
+    let max_ttl = settings.max_ttl.unwrap_or(settings.default_ttl()).get();
     let node = |address: &Arc<RedisAddress>| {
         let plan = NodePlan {
             max_ttl,

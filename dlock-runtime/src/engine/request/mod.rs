@@ -320,7 +320,7 @@ impl LockRequest {
             Some(ttl) => Ttl::new(ttl)
                 .map_err(|why| wrong.push(why.to_string()))
                 .ok(),
-            None => Some(settings.default_ttl),
+            None => Some(settings.default_ttl()),
         };
         let min_hold = self.bounds.min_hold.and_then(|it| Ttl::new(it).ok());
         for lease in [ttl, min_hold].into_iter().flatten() {

@@ -1,11 +1,13 @@
-//! Checks a configuration, and reports every mistake in one error.
+//! Makes a configuration one that can work, and reports every mistake in one error.
 //!
-//! It connects to nothing. Invariant: [`Settings`] come only out of this check.
+//! Here are the ranges of the settings, and what depends on the server's address. It connects to
+//! nothing.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::refused::ServerKind;
 use super::{Address, Config, Endpoint, Login, RedisAddress, Secret, Settings};
 use dlock_grammar::visible::{first_hidden, is_visible};
 
@@ -18,11 +20,6 @@ use crate::values::ttl::{Margin, Ttl};
 /// is kept for 3.5 s after its last poll.
 const POLL_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
-const DEFAULT_TTL: Duration = Duration::from_secs(30);
-
-/// The default of `max_ttl`.
-const MAX_TTL: Duration = Duration::from_secs(60);
-
 /// For how long after its grant a lock may be handed on, at most.
 const LOCAL_HANDOFF_AT_MOST: Duration = Duration::from_secs(1);
 
@@ -32,122 +29,51 @@ const GRANT_SECRET: RangeInclusive<usize> = 16..=1024;
 
 impl Config {
     /// The settings, all checked.
-    pub(crate) fn check(self) -> Result<Settings, LockError> {
+    pub(crate) fn check(mut self) -> Result<Settings, LockError> {
         let mut wrong = Vec::new();
-        let address = self
-            .address()
-            .map_err(|why| wrong.push(why))
-            .ok()
-            .map(|address| self.complete(address, &mut wrong));
-        let mut lease = |what: &str, ttl: Duration| {
-            dlock_grammar::bounds::check_ttl(ttl)
-                .map_err(|why| wrong.push(format!("{what}: {why}")))
-                .ok();
-        };
-        let default_ttl = self.usual_ttl();
-        lease("default_ttl", default_ttl);
-        if let Some(ttl) = self.repair_missing_ttl {
-            lease("repair_missing_ttl", ttl);
+        match self.address() {
+            Err(why) => wrong.push(why),
+            Ok(address) => {
+                self.settings.address = self.complete(address, &mut wrong);
+                wrong.extend(ServerKind::of(&self.settings.address).refused_settings(&self));
+                self.settle();
+            }
         }
-        let max_ttl = match &address {
-            Some(Address::Redlock(_)) => Some(self.max_ttl.unwrap_or(MAX_TTL)),
-            _ => None,
-        };
-        if let Some(ttl) = max_ttl {
-            lease("max_ttl", ttl);
-        }
-        if address.is_some() {
-            wrong.extend(self.check_max_ttl(max_ttl));
-        }
-        self.check_times(&mut wrong);
-        let poll_interval = self.poll_interval.map(check_poll_interval);
-        wrong.extend(poll_interval.and_then(Result::err));
-        if !(1..=64).contains(&self.connections) {
+        let settings = &self.settings;
+        if let Some(most) = settings.max_ttl.map(Ttl::get)
+            && settings.default_ttl().get() > most
+        {
             wrong.push(format!(
-                "connections: {} is out of range; give 1 to 64 (one is enough for hundreds of tasks)",
-                self.connections
+                "default_ttl: {:?} is longer than the `max_ttl` of {most:?}; shorten it, or raise `max_ttl` in all programs",
+                settings.default_ttl().get()
             ));
         }
-        let local_handoff = check_local_handoff(self.local_handoff)
-            .map_err(|why| wrong.push(why))
-            .ok();
-        let clock_margin = Margin::percent(self.clock_margin);
-        if clock_margin.is_none() {
-            wrong.push(format!(
-                "clock_margin: {} per cent is out of range; give 1 to {}",
-                self.clock_margin,
-                Margin::MOST
-            ));
-        }
-        if self.max_in_flight == Some(0) {
-            wrong.push("max_in_flight: 0 would send nothing; give at least 1".to_owned());
-        }
-        self.durability.check(&mut wrong);
-        self.observing.check(&mut wrong);
-        if self.counter_per_slot && self.durability.is_asked_for() {
+        if settings.is_behind_a_proxy() && settings.durability.is_asked_for() {
             wrong.push(
                 "counter_per_slot: `min_replicas` and `min_aof` ask one server, and a proxy that shards has several; leave one of them out"
                     .to_owned(),
             );
         }
-        wrong.extend(check_namespace(&self.namespace).err());
-        let holder_name = self.holder_name.as_deref().map(check_holder_name);
-        wrong.extend(holder_name.and_then(Result::err));
-        wrong.extend(
-            self.grant_secret
-                .as_ref()
-                .map(check_grant_secret)
-                .and_then(Result::err),
-        );
-        let is_cluster = matches!(address, Some(Address::Cluster(_)));
-        let bounds = local_handoff.zip(clock_margin);
-        match (address, Ttl::new(default_ttl), bounds) {
-            (Some(address), Ok(default_ttl), Some((local_handoff, clock_margin)))
-                if wrong.is_empty() =>
-            {
-                Ok(Settings {
-                    address,
-                    namespace: self.namespace,
-                    default_ttl,
-                    max_ttl: max_ttl.and_then(|ttl| Ttl::new(ttl).ok()), // checked above
-                    default_wait: self.default_wait,
-                    release: self.release,
-                    connections: self.connections,
-                    connect_timeout: self.connect_timeout,
-                    command_timeout: self.command_timeout,
-                    poll_interval: self.poll_interval,
-                    health_check_interval: self.health_check_interval,
-                    max_in_flight: self.max_in_flight,
-                    without_scripts: self.without_scripts,
-                    counter_per_slot: self.counter_per_slot || is_cluster,
-                    durability: self.durability,
-                    observing: self.observing,
-                    repair_missing_ttl: self.repair_missing_ttl,
-                    holder_name: self.holder_name,
-                    grant_secret: self.grant_secret,
-                    lazy: self.lazy,
-                    lock_order: self.lock_order,
-                    local_handoff,
-                    clock_margin,
-                })
-            }
-            _ => Err(LockError::config(wrong.join("; "))),
+        let bad = self
+            .wrong
+            .iter()
+            .map(|(name, why)| format!("{name}: {why}"));
+        wrong.extend(bad);
+        if wrong.is_empty() {
+            Ok(self.settings)
+        } else {
+            Err(LockError::config(wrong.join("; ")))
         }
     }
-}
 
-impl Config {
-    fn check_times(&self, wrong: &mut Vec<String>) {
-        for (what, time) in [
-            ("connect_timeout", self.connect_timeout),
-            ("command_timeout", self.command_timeout),
-            ("health_check_interval", self.health_check_interval),
-        ] {
-            if time < Duration::from_millis(1) || time > Duration::from_secs(3600) {
-                wrong.push(format!(
-                    "{what}: {time:?} is out of range; give 1 ms to 1 h"
-                ));
+    /// What follows from the address.
+    fn settle(&mut self) {
+        match self.settings.address {
+            Address::Redlock(_) => {
+                self.settings.max_ttl.get_or_insert(Ttl::MOST_OF_SEVERAL);
             }
+            Address::Cluster(_) => self.settings.counter_per_slot = true,
+            Address::Memory | Address::Redis(_) => {}
         }
     }
 
@@ -160,7 +86,6 @@ impl Config {
             }
             Address::Cluster(mut cluster) => {
                 self.complete_redis(&mut Arc::make_mut(&mut cluster).any, wrong);
-                self.check_cluster(wrong);
                 Address::Cluster(cluster)
             }
             Address::Redlock(mut nodes) => {
@@ -168,117 +93,9 @@ impl Config {
                     self.complete_redis(Arc::make_mut(node), wrong);
                 }
                 wrong.dedup(); // the same for each node
-                self.check_redlock(wrong);
                 Address::Redlock(nodes)
             }
-            Address::Memory => {
-                for (what, is_given) in [
-                    ("tls", self.tls.is_given()),
-                    ("credentials", self.login.is_some()),
-                    ("connector", self.connector.is_some()),
-                    ("min_replicas", self.durability.min_replicas.is_some()),
-                    ("min_aof", self.durability.min_aof.is_some()),
-                ] {
-                    if is_given {
-                        wrong.push(format!("{what}: `memory://` has no server; leave it out"));
-                    }
-                }
-                Address::Memory
-            }
-        }
-    }
-
-    /// What a cluster has anyway, and what it can't have.
-    fn check_cluster(&self, wrong: &mut Vec<String>) {
-        for (what, is_given, why) in [
-            (
-                "without_scripts",
-                self.without_scripts,
-                "transactions over the nodes of a cluster are not built",
-            ),
-            (
-                "counter_per_slot",
-                self.counter_per_slot,
-                "a cluster has a counter in each slot anyway",
-            ),
-            (
-                "min_replicas",
-                self.durability.min_replicas.is_some(),
-                "waiting for the replicas of each node is not built",
-            ),
-            (
-                "min_aof",
-                self.durability.min_aof.is_some(),
-                "waiting for the files of each node is not built",
-            ),
-        ] {
-            if is_given {
-                wrong.push(format!(
-                    "{what}: {why}; leave it out with `redis+cluster://`"
-                ));
-            }
-        }
-    }
-
-    /// What can't be had of several nodes.
-    fn check_redlock(&self, wrong: &mut Vec<String>) {
-        for (what, is_given, why) in [
-            (
-                "repair_missing_ttl",
-                self.repair_missing_ttl.is_some(),
-                "a key without a time to live at some of several nodes can't be told from a lock that is held",
-            ),
-            (
-                "without_scripts",
-                self.without_scripts,
-                "a node draws its epoch and gives its vote in one script",
-            ),
-            (
-                "counter_per_slot",
-                self.counter_per_slot,
-                "a node is one server, and a proxy that shards is several",
-            ),
-            (
-                "max_in_flight",
-                self.max_in_flight.is_some(),
-                "the commands to a node have to keep their order",
-            ),
-            (
-                "min_replicas",
-                self.durability.min_replicas.is_some(),
-                "a node has no replicas",
-            ),
-            (
-                "min_aof",
-                self.durability.min_aof.is_some(),
-                "the other nodes are what a lock survives a restart by",
-            ),
-        ] {
-            if is_given {
-                wrong.push(format!("{what}: {why}; leave it out with `redlock`"));
-            }
-        }
-    }
-
-    /// The `default_ttl`: without one that was given, no longer than a `max_ttl` that was.
-    fn usual_ttl(&self) -> Duration {
-        let usual = self
-            .max_ttl
-            .map_or(DEFAULT_TTL, |most| DEFAULT_TTL.min(most));
-        self.default_ttl.unwrap_or(usual)
-    }
-
-    /// `max_ttl`: that of several nodes.
-    fn check_max_ttl(&self, max_ttl: Option<Duration>) -> Option<String> {
-        match (max_ttl, self.max_ttl) {
-            (None, Some(_)) => {
-                Some("max_ttl: it is for several nodes (`redlock://`); leave it out".to_owned())
-            }
-            (Some(most), _) if self.usual_ttl() > most => Some(format!(
-                "default_ttl: {:?} is longer than the `max_ttl` of {most:?}; shorten it, or raise `max_ttl` in all programs",
-                self.usual_ttl()
-            )),
-            _ => None,
+            Address::Memory => Address::Memory,
         }
     }
 
@@ -309,34 +126,69 @@ impl Config {
     }
 }
 
-fn check_poll_interval(interval: Duration) -> Result<(), String> {
-    if POLL_INTERVAL.contains(&interval) {
-        return Ok(());
+pub(super) fn lease(ttl: Duration) -> Result<Ttl, String> {
+    Ttl::new(ttl).map_err(|why| why.to_string())
+}
+
+pub(super) fn time(time: Duration) -> Result<Duration, String> {
+    if time < Duration::from_millis(1) || time > Duration::from_secs(3600) {
+        return Err(format!("{time:?} is out of range; give 1 ms to 1 h"));
+    }
+    Ok(time)
+}
+
+pub(super) fn connections(number: usize) -> Result<usize, String> {
+    if (1..=64).contains(&number) {
+        return Ok(number);
     }
     Err(format!(
-        "poll_interval: {interval:?} is out of range; give 1 ms to 1 s (a waiter that is silent for 3.5 s loses its place in the queue)"
+        "{number} is out of range; give 1 to 64 (one is enough for hundreds of tasks)"
     ))
 }
 
-fn check_local_handoff((most, within): (usize, Duration)) -> Result<Handoff, String> {
+pub(super) fn in_flight(commands: usize) -> Result<usize, String> {
+    match commands {
+        0 => Err("0 would send nothing; give at least 1".to_owned()),
+        most => Ok(most),
+    }
+}
+
+pub(super) fn clock_margin(percent: usize) -> Result<Margin, String> {
+    let why = || {
+        let most = Margin::MOST;
+        format!("{percent} per cent is out of range; give 1 to {most}")
+    };
+    Margin::percent(percent).ok_or_else(why)
+}
+
+pub(super) fn poll_interval(interval: Duration) -> Result<Duration, String> {
+    if POLL_INTERVAL.contains(&interval) {
+        return Ok(interval);
+    }
+    Err(format!(
+        "{interval:?} is out of range; give 1 ms to 1 s (a waiter that is silent for 3.5 s loses its place in the queue)"
+    ))
+}
+
+pub(super) fn local_handoff(most: usize, within: Duration) -> Result<Handoff, String> {
     if within > LOCAL_HANDOFF_AT_MOST {
         return Err(format!(
-            "local_handoff: {within:?} is out of range; give at most 1 s (waiters of other processes stand still meanwhile)"
+            "{within:?} is out of range; give at most 1 s (waiters of other processes stand still meanwhile)"
         ));
     }
     match u16::try_from(most) {
         Ok(most) if most <= MOST_HANDOFFS => Ok(Handoff::up_to(most, within)),
         _ => Err(format!(
-            "local_handoff: {most} times is out of range; give 0 to {MOST_HANDOFFS}"
+            "{most} times is out of range; give 0 to {MOST_HANDOFFS}"
         )),
     }
 }
 
-fn check_grant_secret(secret: &Secret) -> Result<(), String> {
+pub(super) fn grant_secret(secret: Secret) -> Result<Secret, String> {
     if GRANT_SECRET.contains(&secret.reveal().len()) {
-        return Ok(());
+        return Ok(secret);
     }
-    Err("grant_secret: shorter than 16 bytes or longer than 1024; give 32 random ones".to_owned())
+    Err("shorter than 16 bytes or longer than 1024; give 32 random ones".to_owned())
 }
 
 /// The last two are of texts that went through an editor or a chat.
@@ -349,34 +201,29 @@ pub(super) fn unwrapped(text: &str) -> &str {
     QUOTES.into_iter().find_map(inner).map_or(text, str::trim)
 }
 
-fn check_namespace(namespace: &str) -> Result<(), String> {
-    if unwrapped(namespace).len() < namespace.len() {
-        return Err("namespace: stands in quotes or has a blank at an end, which would be part of every key; leave it out".to_owned());
+pub(super) fn namespace(namespace: String) -> Result<String, String> {
+    if unwrapped(&namespace).len() < namespace.len() {
+        return Err("stands in quotes or has a blank at an end, which would be part of every key; leave it out".to_owned());
     }
     if namespace.len() > 128 {
-        return Err("namespace: longer than 128 bytes; shorten it".to_owned());
+        return Err("longer than 128 bytes; shorten it".to_owned());
     }
     if namespace
         .chars()
         .any(|c| matches!(c, '{' | '}' | '|' | '@') || !is_visible(c))
     {
-        return Err("namespace: has a brace, a bar, an `@`, a control character or another that nobody sees; leave it out (a hash tag belongs in the key)".to_owned());
+        return Err("has a brace, a bar, an `@`, a control character or another that nobody sees; leave it out (a hash tag belongs in the key)".to_owned());
     }
-    Ok(())
+    Ok(namespace)
 }
 
 /// The name stands in each entry on the server, and in the errors of other processes.
-fn check_holder_name(name: &str) -> Result<(), String> {
+pub(super) fn holder_name(name: String) -> Result<String, String> {
     if name.len() > NAME_AT_MOST {
-        return Err(format!(
-            "holder_name: longer than {NAME_AT_MOST} bytes; shorten it"
-        ));
+        return Err(format!("longer than {NAME_AT_MOST} bytes; shorten it"));
     }
-    if first_hidden(name).is_some() {
-        return Err(
-            "holder_name: has a control character or another that nobody sees; leave it out"
-                .to_owned(),
-        );
+    if first_hidden(&name).is_some() {
+        return Err("has a control character or another that nobody sees; leave it out".to_owned());
     }
-    Ok(())
+    Ok(name)
 }

@@ -22,19 +22,6 @@ impl Durability {
     pub(crate) fn is_asked_for(self) -> bool {
         self != Self::default()
     }
-
-    pub(super) fn check(self, wrong: &mut Vec<String>) {
-        for (what, servers) in [
-            ("min_replicas", self.min_replicas),
-            ("min_aof", self.min_aof),
-        ] {
-            if servers.is_some_and(|servers| !SERVERS.contains(&servers)) {
-                wrong.push(format!(
-                    "{what}: out of range; give 1 to 64, or leave it out"
-                ));
-            }
-        }
-    }
 }
 
 impl Config {
@@ -66,9 +53,10 @@ impl Config {
     /// ```
     ///
     /// Source: [`WAIT`](https://redis.io/docs/latest/commands/wait/).
-    pub fn min_replicas(mut self, replicas: usize) -> Self {
-        self.durability.min_replicas = Some(replicas);
-        self
+    pub fn min_replicas(self, replicas: usize) -> Self {
+        self.set("min_replicas", in_range(replicas), |it, replicas| {
+            it.durability.min_replicas = Some(replicas);
+        })
     }
 
     /// Counts on a lease only once it is in this many append-only files on disk, the master's among
@@ -83,8 +71,17 @@ impl Config {
     /// `memory://`, `redis+cluster://` and `redlock://`.
     ///
     /// Source: [`WAITAOF`](https://redis.io/docs/latest/commands/waitaof/).
-    pub fn min_aof(mut self, servers: usize) -> Self {
-        self.durability.min_aof = Some(servers);
-        self
+    pub fn min_aof(self, servers: usize) -> Self {
+        self.set("min_aof", in_range(servers), |it, servers| {
+            it.durability.min_aof = Some(servers);
+        })
     }
+}
+
+fn in_range(servers: usize) -> Result<usize, String> {
+    let why = || "out of range; give 1 to 64, or leave it out".to_owned();
+    SERVERS
+        .contains(&servers)
+        .then_some(servers)
+        .ok_or_else(why)
 }

@@ -250,7 +250,7 @@ impl Setting {
                 .map_err(|_| format!("{value:?} is not a whole number")),
             Setting::Handoffs(set) => value
                 .parse()
-                .map(|most| set(config.clone(), most, config.local_handoff.1))
+                .map(|most| set(config.clone(), most, config.settings.local_handoff.within))
                 .map_err(|_| format!("{value:?} is not a whole number")),
             Setting::Flag(set) => match value.as_str() {
                 "true" | "1" => Ok(set(config.clone())),

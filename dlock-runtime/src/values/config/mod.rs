@@ -1,7 +1,8 @@
-//! How a pool is configured: the builder for users, and the settings that come out of its check.
+//! How a pool is configured: the builder for users, and the settings that it fills.
 //!
 //! `environment` reads the same settings from `DLOCK_*` variables, `address` parses the URL,
-//! `check` checks all settings, `settings` is the result. `tls`, `login` and `connector` are the
+//! `settings` is what both fill, `check` what makes it a configuration that can work, and `refused`
+//! what some servers can't have. `tls`, `login` and `connector` are the
 //! parts of an address that the builder can give too, `observing` is who is told about locks.
 //! Invariant: every bad value is reported, all in one error.
 //!
@@ -14,13 +15,13 @@ mod durability;
 mod environment;
 mod login;
 mod observing;
+mod refused;
 mod settings;
 mod tls;
 
 use std::fmt;
 use std::time::Duration;
 
-use super::handoff::Handoff;
 use super::lock_order::LockOrder;
 use super::release::Release;
 use super::wait::Wait;
@@ -31,6 +32,7 @@ pub(crate) use durability::Durability;
 pub use login::Credentials;
 pub(crate) use login::{Login, Secret};
 pub(crate) use observing::Observing;
+pub(crate) use refused::{ServerKind, WantedOffer, guide};
 pub(crate) use settings::Settings;
 pub(crate) use tls::Tls;
 
@@ -63,31 +65,12 @@ pub struct Config {
     url: String,
     /// The nodes of [`Config::redlock`]; empty if `url` says it all.
     nodes: Vec<String>,
-    max_ttl: Option<Duration>,
     tls: Tls,
     login: Option<Login>,
     connector: Option<Connector>,
-    namespace: String,
-    default_ttl: Option<Duration>,
-    default_wait: Wait,
-    release: Release,
-    connections: usize,
-    connect_timeout: Duration,
-    command_timeout: Duration,
-    poll_interval: Option<Duration>,
-    health_check_interval: Duration,
-    max_in_flight: Option<usize>,
-    without_scripts: bool,
-    counter_per_slot: bool,
-    durability: Durability,
-    observing: Observing,
-    repair_missing_ttl: Option<Duration>,
-    holder_name: Option<String>,
-    grant_secret: Option<Secret>,
-    lazy: bool,
-    lock_order: LockOrder,
-    local_handoff: (usize, Duration),
-    clock_margin: usize,
+    settings: Settings,
+    /// Settings that were given and can't work, each with the reason.
+    wrong: Vec<(&'static str, String)>,
 }
 
 impl Config {
@@ -106,31 +89,11 @@ impl Config {
         Self {
             url: url.into(),
             nodes: Vec::new(),
-            max_ttl: None,
             tls: Tls::default(),
             login: None,
             connector: None,
-            namespace: "lock:".to_owned(),
-            default_ttl: None,
-            default_wait: Wait::For(Duration::from_secs(3)),
-            release: Release::Confirmed,
-            connections: 1,
-            connect_timeout: Duration::from_secs(1),
-            command_timeout: Duration::from_millis(500),
-            poll_interval: None,
-            health_check_interval: Duration::from_secs(15),
-            max_in_flight: None,
-            without_scripts: false,
-            counter_per_slot: false,
-            durability: Durability::default(),
-            observing: Observing::default(),
-            repair_missing_ttl: None,
-            holder_name: None,
-            grant_secret: None,
-            lazy: false,
-            lock_order: LockOrder::default(),
-            local_handoff: (Handoff::DEFAULT.most.into(), Handoff::DEFAULT.within),
-            clock_margin: 1,
+            settings: Settings::default(),
+            wrong: Vec::new(),
         }
     }
 
@@ -183,9 +146,10 @@ impl Config {
     /// others must do, and a fresh installation waits that long for its first lock. **Every program
     /// of a fleet must name the same time**; the nodes keep it, and a program that names another is
     /// refused. Refused without `redlock`.
-    pub fn max_ttl(mut self, ttl: Duration) -> Self {
-        self.max_ttl = Some(ttl);
-        self
+    pub fn max_ttl(self, ttl: Duration) -> Self {
+        self.set("max_ttl", check::lease(ttl), |it, ttl| {
+            it.max_ttl = Some(ttl);
+        })
     }
 
     pub(super) fn address(&self) -> Result<Address, String> {
@@ -202,32 +166,33 @@ impl Config {
     /// characters, at most 128 bytes. No namespace should be the beginning of another: `shop:7` in
     /// `lock:` and `7` in `lock:shop:` are one lock with two queues, so a pool refuses keys in the
     /// namespace of another live pool of the process.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
-        self
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        let namespace = check::namespace(namespace.into());
+        self.set("namespace", namespace, |it, name| it.namespace = name)
     }
 
     /// The lease of a lock without a `ttl` of its own: 10 ms to 24 h. Default 30 s, or [`max_ttl`] if
     /// that is shorter.
     ///
     /// [`max_ttl`]: Self::max_ttl
-    pub fn default_ttl(mut self, ttl: Duration) -> Self {
-        self.default_ttl = Some(ttl);
-        self
+    pub fn default_ttl(self, ttl: Duration) -> Self {
+        self.set("default_ttl", check::lease(ttl), |it, ttl| {
+            it.default_ttl = Some(ttl);
+        })
     }
 
     /// How long a lock without a `wait` of its own waits. Default 3 s.
     ///
     /// A function with `on_busy = "skip"` and no `wait` tries once instead.
     pub fn default_wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.default_wait = wait.into();
+        self.settings.default_wait = wait.into();
         self
     }
 
     /// Whether the end of a locked body waits for the answer to its release, and fails if the lock
     /// was gone. Default [`Release::Confirmed`]; a lock's own `release` takes precedence.
     pub fn release(mut self, release: Release) -> Self {
-        self.release = release;
+        self.settings.release = release;
         self
     }
 
@@ -236,23 +201,27 @@ impl Config {
     ///
     /// They are multiplexed, so one serves hundreds of concurrent tasks; a second one pays off
     /// above some 500 concurrent tasks.
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
-        self
+    pub fn connections(self, connections: usize) -> Self {
+        let connections = check::connections(connections);
+        self.set("connections", connections, |it, number| {
+            it.connections = number;
+        })
     }
 
     /// How long connecting may take, including the handshake. Default 1 s.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
+    pub fn connect_timeout(self, timeout: Duration) -> Self {
+        self.set("connect_timeout", check::time(timeout), |it, time| {
+            it.connect_timeout = time;
+        })
     }
 
     /// How long one answer of the server may take. Default 500 ms.
     ///
     /// A command without an answer by then counts as unclear, and is cleaned up.
-    pub fn command_timeout(mut self, timeout: Duration) -> Self {
-        self.command_timeout = timeout;
-        self
+    pub fn command_timeout(self, timeout: Duration) -> Self {
+        self.set("command_timeout", check::time(timeout), |it, time| {
+            it.command_timeout = time;
+        })
     }
 
     /// The longest time between two polls of a waiter for a lock that another holder has: 1 ms to
@@ -261,26 +230,37 @@ impl Config {
     /// If the server can push a grant to a waiter (RESP3), this is only a safety net, 1 s by
     /// default. If not (RESP2, a proxy, an ACL without the channel), polling is the only way, every
     /// 100 ms by default. A value that is set here counts for both.
-    pub fn poll_interval(mut self, interval: Duration) -> Self {
-        self.poll_interval = Some(interval);
-        self
+    pub fn poll_interval(self, interval: Duration) -> Self {
+        self.set(
+            "poll_interval",
+            check::poll_interval(interval),
+            |it, time| {
+                it.poll_interval = Some(time);
+            },
+        )
     }
 
     /// After how long without traffic a connection is checked. Default 15 s.
     ///
     /// So a connection that was lost unnoticed is replaced before a lock needs it.
-    pub fn health_check_interval(mut self, interval: Duration) -> Self {
-        self.health_check_interval = interval;
-        self
+    pub fn health_check_interval(self, interval: Duration) -> Self {
+        self.set(
+            "health_check_interval",
+            check::time(interval),
+            |it, time| {
+                it.health_check_interval = time;
+            },
+        )
     }
 
     /// How many commands one connection carries at once, at least 1. Default: no limit.
     ///
     /// Further commands wait, within their `command_timeout`. With a limit, each command is sent by
     /// itself: none are combined. Refused with `redlock://`.
-    pub fn max_in_flight(mut self, commands: usize) -> Self {
-        self.max_in_flight = Some(commands);
-        self
+    pub fn max_in_flight(self, commands: usize) -> Self {
+        self.set("max_in_flight", check::in_flight(commands), |it, most| {
+            it.max_in_flight = Some(most);
+        })
     }
 
     /// Takes locks without Lua scripts, on a server that refuses `EVAL`. Default: with scripts.
@@ -315,7 +295,7 @@ impl Config {
     /// # Ok(()) }
     /// ```
     pub fn without_scripts(mut self) -> Self {
-        self.without_scripts = true;
+        self.settings.without_scripts = true;
         self
     }
 
@@ -351,7 +331,7 @@ impl Config {
     /// # Ok(()) }
     /// ```
     pub fn counter_per_slot(mut self) -> Self {
-        self.counter_per_slot = true;
+        self.settings.counter_per_slot = true;
         self
     }
 
@@ -362,18 +342,19 @@ impl Config {
     /// its owner may still be at work. Give at least the longest lease of any program that uses the
     /// key: if the time to live was taken off a key that is held, its holder counts on its own ttl.
     /// Refused with `redlock://`.
-    pub fn repair_missing_ttl(mut self, ttl: Duration) -> Self {
-        self.repair_missing_ttl = Some(ttl);
-        self
+    pub fn repair_missing_ttl(self, ttl: Duration) -> Self {
+        self.set("repair_missing_ttl", check::lease(ttl), |it, ttl| {
+            it.repair_missing_ttl = Some(ttl.get());
+        })
     }
 
     /// The name of this process in the errors of others that wait for its locks. Default: the
     /// host's name.
     ///
     /// Printable text, at most 255 bytes.
-    pub fn holder_name(mut self, name: impl Into<String>) -> Self {
-        self.holder_name = Some(name.into());
-        self
+    pub fn holder_name(self, name: impl Into<String>) -> Self {
+        let name = check::holder_name(name.into());
+        self.set("holder_name", name, |it, name| it.holder_name = Some(name))
     }
 
     /// The secret with which the programs of a fleet authenticate their messages about grants.
@@ -384,9 +365,11 @@ impl Config {
     /// log in with different passwords or with none: at least 16 bytes, better 32 random ones. A
     /// message that is not authenticated costs one poll of the server, at most ten a second for
     /// each queue entry. The secret is never shown.
-    pub fn grant_secret(mut self, secret: impl Into<String>) -> Self {
-        self.grant_secret = Some(Secret::new(secret.into()));
-        self
+    pub fn grant_secret(self, secret: impl Into<String>) -> Self {
+        let secret = check::grant_secret(Secret::new(secret.into()));
+        self.set("grant_secret", secret, |it, secret| {
+            it.grant_secret = Some(secret);
+        })
     }
 
     /// Connects when the first lock is requested, not when the pool is made.
@@ -394,14 +377,14 @@ impl Config {
     /// The first caller then finds a wrong address, and not the start-up; and the server is checked
     /// only by [`LockPool::check`](crate::LockPool::check).
     pub fn lazy(mut self) -> Self {
-        self.lazy = true;
+        self.settings.lazy = true;
         self
     }
 
     /// What happens when locks are taken one inside the other in two different orders. Default
     /// [`LockOrder::Warn`] in a debug build, else [`LockOrder::Off`].
     pub fn lock_order(mut self, lock_order: LockOrder) -> Self {
-        self.lock_order = lock_order;
+        self.settings.lock_order = lock_order;
         self
     }
 
@@ -425,9 +408,11 @@ impl Config {
     /// let pool = LockPool::connect(turns_by_the_server).await?;
     /// # drop(pool); Ok(()) }
     /// ```
-    pub fn local_handoff(mut self, most: usize, within: Duration) -> Self {
-        self.local_handoff = (most, within);
-        self
+    pub fn local_handoff(self, most: usize, within: Duration) -> Self {
+        let handoff = check::local_handoff(most, within);
+        self.set("local_handoff", handoff, |it, handoff| {
+            it.local_handoff = handoff;
+        })
     }
 
     /// By how many per cent the server's clock and this machine's may differ in rate while a lease
@@ -454,9 +439,11 @@ impl Config {
     /// assert!(error.to_string().contains("clock_margin"));
     /// # Ok(()) }
     /// ```
-    pub fn clock_margin(mut self, percent: usize) -> Self {
-        self.clock_margin = percent;
-        self
+    pub fn clock_margin(self, percent: usize) -> Self {
+        let margin = check::clock_margin(percent);
+        self.set("clock_margin", margin, |it, margin| {
+            it.clock_margin = margin;
+        })
     }
 }
 
@@ -489,10 +476,10 @@ impl fmt::Debug for Config {
                     .as_ref()
                     .map_or("<not readable>".to_owned(), ToString::to_string),
             )
-            .field("namespace", &self.namespace)
-            .field("default_ttl", &self.default_ttl)
-            .field("default_wait", &self.default_wait)
-            .field("release", &self.release)
+            .field("namespace", &self.settings.namespace)
+            .field("default_ttl", &self.settings.default_ttl)
+            .field("default_wait", &self.settings.default_wait)
+            .field("release", &self.settings.release)
             .finish_non_exhaustive()
     }
 }

@@ -14,28 +14,12 @@ pub(crate) struct Observing {
     pub(crate) long_hold: Option<Duration>,
 }
 
-impl Observing {
-    pub(super) fn check(&self, wrong: &mut Vec<String>) {
-        for (what, bound) in [
-            ("slow_acquire", self.slow_acquire),
-            ("long_hold", self.long_hold),
-        ] {
-            if bound.is_some_and(|bound| bound < Duration::from_millis(1)) {
-                wrong.push(format!(
-                    "{what}: {:?} would warn about every lock; give 1 ms at least, or leave it out",
-                    bound.unwrap_or_default()
-                ));
-            }
-        }
-    }
-}
-
 impl Config {
     /// Tells this listener about each acquire, hold, loss and renewal of the pool. Default: nobody.
     ///
     /// The feature `metrics` needs none; see [`LockListener`] for what its methods may do.
     pub fn listener(mut self, listener: impl LockListener) -> Self {
-        self.observing.listener = Some(ConfiguredListener(Arc::new(listener)));
+        self.settings.observing.listener = Some(ConfiguredListener(Arc::new(listener)));
         self
     }
 
@@ -59,17 +43,28 @@ impl Config {
     ///     .long_hold(Duration::from_secs(30));
     /// # drop(LockPool::connect(config).await?); Ok(()) }
     /// ```
-    pub fn slow_acquire(mut self, bound: Duration) -> Self {
-        self.observing.slow_acquire = Some(bound);
-        self
+    pub fn slow_acquire(self, bound: Duration) -> Self {
+        self.set("slow_acquire", is_seldom(bound), |it, bound| {
+            it.observing.slow_acquire = Some(bound);
+        })
     }
 
     /// Logs a warning when a lock that was held for so long is given back. Default: never.
     ///
     /// At least 1 ms. What is never given back is found by those who wait for it
     /// ([`slow_acquire`](Self::slow_acquire)), and bounded by `max_hold`.
-    pub fn long_hold(mut self, bound: Duration) -> Self {
-        self.observing.long_hold = Some(bound);
-        self
+    pub fn long_hold(self, bound: Duration) -> Self {
+        self.set("long_hold", is_seldom(bound), |it, bound| {
+            it.observing.long_hold = Some(bound);
+        })
     }
+}
+
+fn is_seldom(bound: Duration) -> Result<Duration, String> {
+    if bound < Duration::from_millis(1) {
+        return Err(format!(
+            "{bound:?} would warn about every lock; give 1 ms at least, or leave it out"
+        ));
+    }
+    Ok(bound)
 }

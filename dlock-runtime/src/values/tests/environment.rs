@@ -58,7 +58,7 @@ fn every_variable_sets_its_setting() {
     let ms = Duration::from_millis;
     assert_eq!(settings("DLOCK_NAMESPACE", "shop:").namespace, "shop:");
     assert_eq!(
-        settings("DLOCK_DEFAULT_TTL", "10s").default_ttl.get(),
+        settings("DLOCK_DEFAULT_TTL", "10s").default_ttl().get(),
         ms(10_000)
     );
     assert_eq!(

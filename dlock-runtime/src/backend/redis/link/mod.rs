@@ -106,14 +106,14 @@ impl RedisLink {
         let connection = Arc::new(connection.that_reads(reads, node));
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.
-        let (most, pace) = match (plan.max_in_flight, &address) {
+        let (most, pace) = match (plan.settings.max_in_flight, &address) {
             (None, Some(_)) => (
                 MOST,
-                Some(HeartbeatPace::of(plan.poll_interval.with_pushes)),
+                Some(HeartbeatPace::of(plan.settings.poll_interval(true))),
             ),
             (None, None) => (
                 MOST,
-                Some(HeartbeatPace::of(plan.poll_interval.without_pushes)),
+                Some(HeartbeatPace::of(plan.settings.poll_interval(false))),
             ),
             (Some(_), _) => (0, None),
         };

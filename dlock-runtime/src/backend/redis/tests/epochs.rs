@@ -1,5 +1,7 @@
 //! A new connection to a server whose counter and clock are behind.
 
+use std::sync::Arc;
+
 use dlock_harness::RedisServer;
 
 use super::lab::{FENCES, HOUR, assert_refused, plan};
@@ -7,7 +9,6 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::connect::connect;
 use crate::backend::redis::epochs::LARGEST_EPOCH;
 use crate::backend::redis::link::RedisLink;
-use crate::backend::redis::plan::Plan;
 use crate::values::error::Refusal;
 
 /// Connects as a pool that was given this epoch.
@@ -16,10 +17,8 @@ async fn connect_after(
     epoch: u64,
     without_scripts: bool,
 ) -> Result<RedisLink, CommandError> {
-    let plan = Plan {
-        without_scripts,
-        ..plan(url)
-    };
+    let mut plan = plan(url);
+    Arc::make_mut(&mut plan.settings).without_scripts = without_scripts;
     plan.highest_epoch.given(epoch);
     connect(&plan).await
 }

@@ -18,10 +18,10 @@ use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::outage::Attempts;
 use crate::backend::redis::pace::ClockPace;
-use crate::backend::redis::plan::{Plan, PollInterval};
+use crate::backend::redis::plan::Plan;
 use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Keep, PushedGrant, Renewal};
-use crate::values::config::{Address, Durability, Secret};
+use crate::values::config::{Address, Secret, Settings};
 use crate::values::entry;
 use crate::values::error::Refusal;
 use crate::values::kind::Kind;
@@ -154,20 +154,13 @@ pub(super) fn plan(url: &str) -> Plan {
     let Ok(Address::Redis(address)) = Address::parse(url) else {
         panic!("not the URL of a redis server");
     };
+    let mut settings = Settings::default();
+    (settings.command_timeout, settings.connect_timeout) = (CAP, CAP);
     Plan {
         pace: Arc::new(ClockPace::new(address.clone(), Margin::DEFAULT)),
-        command_timeout: CAP,
         address,
         target: Arc::default(),
-        connect_timeout: CAP,
-        max_in_flight: None,
-        without_scripts: false,
-        durability: Durability::default(),
-        margin: Margin::DEFAULT,
-        poll_interval: PollInterval {
-            with_pushes: Duration::from_secs(1),
-            without_pushes: Duration::from_millis(100),
-        },
+        settings: Arc::new(settings),
         clock: Clock::real(),
         names: Names::new("lock:", false),
         node: None,

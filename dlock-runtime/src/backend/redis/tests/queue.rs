@@ -272,7 +272,7 @@ async fn the_end_of_a_silent_connection_is_heard() {
     let proxy = Proxy::start(server.addr());
     let heard = Arc::<Heard>::default();
     let mut plan = plan(&proxy.url());
-    plan.command_timeout = Duration::from_millis(20);
+    Arc::make_mut(&mut plan.settings).command_timeout = Duration::from_millis(20);
     let listener: Weak<dyn Listener> = Arc::downgrade(&heard) as Weak<dyn Listener>;
     plan.listener.set(listener).unwrap();
     let link = connect(&plan).await.unwrap();

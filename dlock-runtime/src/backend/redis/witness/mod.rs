@@ -28,7 +28,7 @@ use super::slot::Slot;
 use super::{errors, reply};
 use crate::backend::command_error::CommandError;
 use crate::strangers::spared;
-use crate::values::config::Durability;
+use crate::values::config::{Durability, Settings};
 use crate::values::error::{Reason, Refusal};
 use crate::values::shown::rounded;
 
@@ -69,7 +69,7 @@ impl fmt::Debug for WitnessCall {
 impl Witness {
     /// `None`: the master's memory is enough for this pool.
     pub(super) fn of(plan: &Arc<Plan>) -> Option<Arc<Self>> {
-        plan.durability.is_asked_for().then(|| {
+        plan.settings.durability.is_asked_for().then(|| {
             Arc::new(Self {
                 plan: plan.clone(),
                 slot: Arc::default(),
@@ -85,7 +85,10 @@ impl Witness {
     /// Connects, so that the first grant need not wait for it.
     pub(super) async fn connect(self: Arc<Self>) {
         // An error is the next round's.
-        let _ = self.slot.link(&self.plan, self.plan.connect_timeout).await;
+        let _ = self
+            .slot
+            .link(&self.plan, self.plan.settings.connect_timeout)
+            .await;
     }
 
     /// Waits until enough servers have what was answered on this connection before this call.
@@ -121,18 +124,17 @@ impl Witness {
     }
 
     async fn round(&self) -> Result<Arc<RedisLink>, CommandError> {
-        let Plan {
+        let Settings {
             durability,
             command_timeout,
             connect_timeout,
-            names,
             ..
-        } = &*self.plan;
+        } = &*self.plan.settings;
         let link = self.slot.link(&self.plan, *connect_timeout).await?;
         // Half of the time that a command has, so that the other half is left to release what was
         // not confirmed. 0 would wait for ever.
         let patience = (*command_timeout / 2).max(Duration::from_millis(1));
-        let commands = round(names.witness(), *durability, patience);
+        let commands = round(self.plan.names.witness(), *durability, patience);
         let within = patience * 2 + *command_timeout;
         let (answers, _) = link.connection.exchange(commands, within).await?;
         read(&answers, *durability, patience)?;

@@ -1,6 +1,7 @@
 //! Tests of the handshake with a node: when it may vote, servers that can't be one, and programs
 //! that disagree about the quorum.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
@@ -145,9 +146,9 @@ async fn settings_that_a_node_can_not_have_are_refused() {
     let server = RedisServer::start();
     let plan = || plan(&server.url(), OF_THREE);
     let mut without_scripts = plan();
-    without_scripts.without_scripts = true;
+    Arc::make_mut(&mut without_scripts.settings).without_scripts = true;
     let mut limited = plan();
-    limited.max_in_flight = Some(7);
+    Arc::make_mut(&mut limited.settings).max_in_flight = Some(7);
     for plan in [without_scripts, limited] {
         setup_error(refused(&plan).await);
     }

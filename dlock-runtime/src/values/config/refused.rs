@@ -1,0 +1,329 @@
+//! What some servers can't have, with the reasons: settings, kinds of locks, and what is done under
+//! one. One table, from which the check of a configuration, the errors of requests and the table of
+//! docs/operate/topologies.md come.
+//!
+//! Invariant: a refusal says why, and what to do instead.
+
+use std::fmt::{self, Display};
+
+use super::{Address, Config};
+use crate::values::kind::Kind;
+
+/// What decides about the locks of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerKind {
+    Memory,
+    /// One server, or a master that moves.
+    One,
+    /// The same, without scripts.
+    WithoutScripts,
+    Cluster,
+    /// Several servers, of which a quorum decides.
+    Several,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WantedOffer<'a> {
+    Lock {
+        kind: &'a Kind,
+        fair: bool,
+        several: bool,
+    },
+    /// Guarded writes.
+    Writes,
+    /// Ending the hold of one of many holders.
+    EvictionOfOne,
+}
+
+enum Refusable {
+    /// A setting, and whether it is given.
+    Setting(&'static str, fn(&Config) -> bool),
+    SeveralKeys,
+    Fair,
+    /// A kind with many holders.
+    Shared,
+    Permits,
+    Writes,
+    EvictionOfOne,
+}
+
+struct RefusedRow {
+    by: ServerKind,
+    what: Refusable,
+    why: &'static str,
+    instead: &'static str,
+}
+
+use self::Refusable::{EvictionOfOne, Fair, Permits, Setting, SeveralKeys, Shared, Writes};
+use self::ServerKind::{Cluster, Memory, One, Several, WithoutScripts};
+
+const NO_SERVER: &str = "`memory://` has no server";
+const OF_SEVERAL: &str = "it is for several nodes (`redlock://`)";
+const COUNTS: &str = "the server counts its holders";
+const LEAVE_OUT: &str = "leave it out";
+
+const REFUSED: &[RefusedRow] = &[
+    row(Memory, TLS, NO_SERVER, LEAVE_OUT),
+    row(Memory, CREDENTIALS, NO_SERVER, LEAVE_OUT),
+    row(Memory, CONNECTOR, NO_SERVER, LEAVE_OUT),
+    row(Memory, MIN_REPLICAS, NO_SERVER, LEAVE_OUT),
+    row(Memory, MIN_AOF, NO_SERVER, LEAVE_OUT),
+    row(Memory, MAX_TTL, OF_SEVERAL, LEAVE_OUT),
+    row(One, MAX_TTL, OF_SEVERAL, LEAVE_OUT),
+    row(Cluster, MAX_TTL, OF_SEVERAL, LEAVE_OUT),
+    row(
+        Cluster,
+        WITHOUT_SCRIPTS,
+        "transactions over the nodes of a cluster are not built",
+        LEAVE_OUT,
+    ),
+    row(
+        Cluster,
+        COUNTER_PER_SLOT,
+        "a cluster has a counter in each slot anyway",
+        LEAVE_OUT,
+    ),
+    row(
+        Cluster,
+        MIN_REPLICAS,
+        "waiting for the replicas of each node is not built",
+        LEAVE_OUT,
+    ),
+    row(
+        Cluster,
+        MIN_AOF,
+        "waiting for the files of each node is not built",
+        LEAVE_OUT,
+    ),
+    row(
+        Several,
+        Setting("repair_missing_ttl", |it| {
+            it.settings.repair_missing_ttl.is_some()
+        }),
+        "a key without a time to live at some of several nodes can't be told from a lock that is held",
+        LEAVE_OUT,
+    ),
+    row(
+        Several,
+        WITHOUT_SCRIPTS,
+        "a node draws its epoch and gives its vote in one script",
+        LEAVE_OUT,
+    ),
+    row(
+        Several,
+        COUNTER_PER_SLOT,
+        "a node is one server, and a proxy that shards is several",
+        LEAVE_OUT,
+    ),
+    row(
+        Several,
+        Setting("max_in_flight", |it| it.settings.max_in_flight.is_some()),
+        "the commands to a node have to keep their order",
+        LEAVE_OUT,
+    ),
+    row(Several, MIN_REPLICAS, "a node has no replicas", LEAVE_OUT),
+    row(
+        Several,
+        MIN_AOF,
+        "the other nodes are what a lock survives a restart by",
+        LEAVE_OUT,
+    ),
+    row(
+        Several,
+        Fair,
+        "no server sees all who wait, so none knows who came first",
+        "leave `fair` out: first come is usually first served",
+    ),
+    row(
+        Several,
+        Permits,
+        "each server would give out all permits, and a quorum of them more than there are",
+        "take one of several exclusive locks, `name#1` to `name#k`",
+    ),
+    row(
+        Several,
+        Writes,
+        "the data would be on one server and the lock on all",
+        "let your resource check the lock's `fence`",
+    ),
+    row(
+        WithoutScripts,
+        SeveralKeys,
+        "all or none are taken in one step",
+        "take one lock inside the other, everywhere in the same order",
+    ),
+    row(
+        WithoutScripts,
+        Fair,
+        "a lease that ran out may go to a newcomer",
+        "leave `fair` out: waiters still take turns",
+    ),
+    row(
+        WithoutScripts,
+        Shared,
+        COUNTS,
+        "take an exclusive lock (also `reentrant`, without an `owner`)",
+    ),
+    row(
+        WithoutScripts,
+        Writes,
+        "the server checks the lock and writes in one step",
+        "let your resource check the lock's `fence`",
+    ),
+    row(
+        WithoutScripts,
+        EvictionOfOne,
+        COUNTS,
+        "evict it from a program whose pool uses scripts",
+    ),
+];
+
+const TLS: Refusable = Setting("tls", |it| it.tls.is_given());
+const CREDENTIALS: Refusable = Setting("credentials", |it| it.login.is_some());
+const CONNECTOR: Refusable = Setting("connector", |it| it.connector.is_some());
+const MAX_TTL: Refusable = Setting("max_ttl", |it| it.settings.max_ttl.is_some());
+const WITHOUT_SCRIPTS: Refusable = Setting("without_scripts", |it| it.settings.without_scripts);
+const COUNTER_PER_SLOT: Refusable = Setting("counter_per_slot", |it| it.settings.counter_per_slot);
+const MIN_REPLICAS: Refusable = Setting("min_replicas", |it| {
+    it.settings.durability.min_replicas.is_some()
+});
+const MIN_AOF: Refusable = Setting("min_aof", |it| it.settings.durability.min_aof.is_some());
+
+const fn row(
+    by: ServerKind,
+    what: Refusable,
+    why: &'static str,
+    instead: &'static str,
+) -> RefusedRow {
+    RefusedRow {
+        by,
+        what,
+        why,
+        instead,
+    }
+}
+
+/// Why a request can't be had: the error that its caller reads.
+#[derive(Debug)]
+pub(crate) struct RefusedRequest<'a> {
+    by: ServerKind,
+    wanted: WantedOffer<'a>,
+    why: &'static str,
+    instead: &'static str,
+}
+
+impl ServerKind {
+    pub(super) fn of(address: &Address) -> Self {
+        match address {
+            Address::Memory => Memory,
+            Address::Redis(_) => One,
+            Address::Cluster(_) => Cluster,
+            Address::Redlock(_) => Several,
+        }
+    }
+
+    /// The settings that are given and can't be had, each with why.
+    pub(super) fn refused_settings(self, config: &Config) -> impl Iterator<Item = String> {
+        let rows = REFUSED.iter().filter(move |row| row.by == self);
+        rows.filter_map(move |row| match row.what {
+            Setting(name, is_given) if is_given(config) => {
+                let (why, instead) = (row.why, row.instead);
+                let with = match self {
+                    Cluster if name != "max_ttl" => " with `redis+cluster://`",
+                    Several => " with `redlock`",
+                    _ => "",
+                };
+                Some(format!("{name}: {why}; {instead}{with}"))
+            }
+            _ => None,
+        })
+    }
+
+    /// `None`: it can be had.
+    pub(crate) fn refused(self, wanted: WantedOffer<'_>) -> Option<RefusedRequest<'_>> {
+        let rows = REFUSED.iter().filter(|row| row.by == self);
+        let row = rows.into_iter().find(|row| row.what.is(wanted))?;
+        Some(RefusedRequest {
+            by: self,
+            wanted,
+            why: row.why,
+            instead: row.instead,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Memory => "`memory://`",
+            One => "`redis://`, `redis+sentinel://`",
+            WithoutScripts => "`without_scripts`",
+            Cluster => "`redis+cluster://`",
+            Several => "`redlock://`",
+        }
+    }
+}
+
+/// The table in the form of the guide: a row for each line, with a server, what it can't have, why,
+/// and what to do instead.
+pub(crate) fn guide() -> impl Iterator<Item = String> {
+    REFUSED.iter().map(|row| {
+        let (by, why, instead) = (row.by.name(), row.why, row.instead);
+        format!("| {by} | {} | {why} | {instead} |", row.what)
+    })
+}
+
+impl Refusable {
+    fn is(&self, wanted: WantedOffer<'_>) -> bool {
+        match (self, wanted) {
+            (SeveralKeys, WantedOffer::Lock { several, .. }) => several,
+            (Fair, WantedOffer::Lock { fair, .. }) => fair,
+            (Shared, WantedOffer::Lock { kind, .. }) => kind.is_shared(),
+            (Permits, WantedOffer::Lock { kind, .. }) => matches!(kind, Kind::Permits { .. }),
+            (Writes, WantedOffer::Writes) | (EvictionOfOne, WantedOffer::EvictionOfOne) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Display for Refusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting(name, _) => write!(f, "`{name}`"),
+            SeveralKeys => f.write_str("a lock of several keys"),
+            Fair => f.write_str("`fair`"),
+            Shared => f.write_str("a lock with many holders"),
+            Permits => f.write_str("a lock with permits"),
+            Writes => f.write_str("a guarded write"),
+            EvictionOfOne => f.write_str("evicting one of many holders"),
+        }
+    }
+}
+
+impl Display for RefusedRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            by,
+            wanted,
+            why,
+            instead,
+        } = self;
+        match wanted {
+            WantedOffer::Lock { several: true, .. } => SeveralKeys.fmt(f),
+            WantedOffer::Lock { fair: true, .. } => Fair.fmt(f),
+            WantedOffer::Lock { .. } if *by == Several => Permits.fmt(f),
+            WantedOffer::Lock { kind, .. } => kind.fmt(f),
+            WantedOffer::Writes => Writes.fmt(f),
+            WantedOffer::EvictionOfOne => EvictionOfOne.fmt(f),
+        }?;
+        match by {
+            WithoutScripts => write!(
+                f,
+                " needs scripts, and this pool is `without_scripts`: {why}; use a server that runs scripts, or {instead}"
+            ),
+            _ => write!(
+                f,
+                " can't be had of several servers (`redlock://`): {why}; {instead}"
+            ),
+        }
+    }
+}
