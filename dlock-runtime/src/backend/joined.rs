@@ -28,6 +28,28 @@ pub(crate) async fn all<F: Future + Unpin>(mut pending: Vec<F>) -> Vec<F::Output
     ended.into_iter().flatten().collect()
 }
 
+/// Waits for the first that ends, and takes it out. `None`: there is none.
+pub(crate) async fn next_of<T, F: Future + ?Sized>(
+    pending: &mut Vec<T>,
+    mut future: impl FnMut(&mut T) -> Pin<&mut F>,
+) -> Option<(T, F::Output)> {
+    poll_fn(|cx| {
+        let all = pending.iter_mut().enumerate();
+        let ended = all
+            .into_iter()
+            .find_map(|(at, it)| match future(it).poll(cx) {
+                Poll::Ready(result) => Some((at, result)),
+                Poll::Pending => None,
+            });
+        match ended {
+            Some((at, result)) => Poll::Ready(Some((pending.swap_remove(at), result))),
+            None if pending.is_empty() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
+
 /// Runs both futures at the same time; the first one is polled first.
 pub(crate) async fn both<A, B>(
     first: impl Future<Output = A>,

@@ -6,7 +6,6 @@
 //! is true, the lease is never held again.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::backend::clock::Clock;
+use crate::backend::joined::next_of;
 use crate::client::lease::Lease;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Attempt;
@@ -343,12 +343,8 @@ impl Cells {
         }
         let waits = self.all().map(|cell| Box::pin(cell.wait_lost()));
         let mut waits: Vec<_> = waits.collect();
-        poll_fn(|cx| {
-            let polled = waits.iter_mut().map(|wait| wait.as_mut().poll(cx));
-            let lost = polled.into_iter().find(Poll::is_ready);
-            lost.unwrap_or(Poll::Pending)
-        })
-        .await
+        let lost = next_of(&mut waits, Pin::as_mut).await;
+        lost.map_or(LostCause::Deadline, |(_, cause)| cause) // there are some
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<LeaseCell>> {

@@ -6,12 +6,10 @@
 //! the server.
 
 use std::fmt::Display;
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -21,6 +19,7 @@ use super::socket::Socket;
 #[cfg(feature = "tls")]
 use super::tls;
 use crate::backend::command_error::CommandError;
+use crate::backend::joined::next_of;
 use crate::values::config::{Host, RedisAddress, Stream};
 use crate::values::error::Reason;
 
@@ -156,11 +155,12 @@ async fn first_of(
             0 => until,
             _ => until.min(Instant::now() + alone),
         };
-        match timeout_at(patience, next_end(&mut trials)).await {
-            Ok((address, Ok(stream))) => return Ok((address, stream)),
-            Ok((address, Err(why))) => failed.push(format!("{address}: {why}")),
+        let ended = next_of(&mut trials, |(_, trial)| trial.as_mut());
+        match timeout_at(patience, ended).await {
+            Ok(Some(((address, _), Ok(stream)))) => return Ok((address, stream)),
+            Ok(Some(((address, _), Err(why)))) => failed.push(format!("{address}: {why}")),
             Err(_) if patience == until => break,
-            Err(_) => {}
+            Ok(None) | Err(_) => {}
         }
     }
     let silent = trials.iter().map(|(address, _)| address);
@@ -169,25 +169,6 @@ async fn first_of(
         return Err("the name has no address".to_owned());
     }
     Err(failed.join("; "))
-}
-
-/// Waits for the next trial that ends, and takes it out.
-async fn next_end(trials: &mut Trials) -> (SocketAddr, io::Result<TcpStream>) {
-    poll_fn(|cx| {
-        let ended =
-            trials
-                .iter_mut()
-                .enumerate()
-                .find_map(|(at, trial)| match trial.1.as_mut().poll(cx) {
-                    Poll::Ready(ended) => Some((at, ended)),
-                    Poll::Pending => None,
-                });
-        match ended {
-            Some((at, ended)) => Poll::Ready((trials.swap_remove(at).0, ended)),
-            None => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// A stream to a unix socket.

@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Display};
 
-use super::{Address, Config};
+use super::{Address, Config, Settings};
 use crate::values::kind::Kind;
 
 /// What decides about the locks of a pool.
@@ -37,8 +37,7 @@ pub(crate) enum WantedOffer<'a> {
 }
 
 enum Refusable {
-    /// A setting, and whether it is given.
-    Setting(&'static str, fn(&Config) -> bool),
+    Setting(&'static str),
     SeveralKeys,
     Fair,
     /// A kind with many holders.
@@ -61,73 +60,61 @@ use self::ServerKind::{Cluster, Memory, One, Several, WithoutScripts};
 const NO_SERVER: &str = "`memory://` has no server";
 const OF_SEVERAL: &str = "it is for several nodes (`redlock://`)";
 const COUNTS: &str = "the server counts its holders";
-const LEAVE_OUT: &str = "leave it out";
 
 const REFUSED: &[RefusedRow] = &[
-    row(Memory, TLS, NO_SERVER, LEAVE_OUT),
-    row(Memory, CREDENTIALS, NO_SERVER, LEAVE_OUT),
-    row(Memory, CONNECTOR, NO_SERVER, LEAVE_OUT),
-    row(Memory, MIN_REPLICAS, NO_SERVER, LEAVE_OUT),
-    row(Memory, MIN_AOF, NO_SERVER, LEAVE_OUT),
-    row(Memory, MAX_TTL, OF_SEVERAL, LEAVE_OUT),
-    row(One, MAX_TTL, OF_SEVERAL, LEAVE_OUT),
-    row(Cluster, MAX_TTL, OF_SEVERAL, LEAVE_OUT),
-    row(
+    setting(Memory, "tls", NO_SERVER),
+    setting(Memory, "credentials", NO_SERVER),
+    setting(Memory, "connector", NO_SERVER),
+    setting(Memory, "min_replicas", NO_SERVER),
+    setting(Memory, "min_aof", NO_SERVER),
+    setting(Memory, "max_ttl", OF_SEVERAL),
+    setting(One, "max_ttl", OF_SEVERAL),
+    setting(Cluster, "max_ttl", OF_SEVERAL),
+    setting(
         Cluster,
-        WITHOUT_SCRIPTS,
+        "without_scripts",
         "transactions over the nodes of a cluster are not built",
-        LEAVE_OUT,
     ),
-    row(
+    setting(
         Cluster,
-        COUNTER_PER_SLOT,
+        "counter_per_slot",
         "a cluster has a counter in each slot anyway",
-        LEAVE_OUT,
     ),
-    row(
+    setting(
         Cluster,
-        MIN_REPLICAS,
+        "min_replicas",
         "waiting for the replicas of each node is not built",
-        LEAVE_OUT,
     ),
-    row(
+    setting(
         Cluster,
-        MIN_AOF,
+        "min_aof",
         "waiting for the files of each node is not built",
-        LEAVE_OUT,
     ),
-    row(
+    setting(
         Several,
-        Setting("repair_missing_ttl", |it| {
-            it.settings.repair_missing_ttl.is_some()
-        }),
+        "repair_missing_ttl",
         "a key without a time to live at some of several nodes can't be told from a lock that is held",
-        LEAVE_OUT,
     ),
-    row(
+    setting(
         Several,
-        WITHOUT_SCRIPTS,
+        "without_scripts",
         "a node draws its epoch and gives its vote in one script",
-        LEAVE_OUT,
     ),
-    row(
+    setting(
         Several,
-        COUNTER_PER_SLOT,
+        "counter_per_slot",
         "a node is one server, and a proxy that shards is several",
-        LEAVE_OUT,
     ),
-    row(
+    setting(
         Several,
-        Setting("max_in_flight", |it| it.settings.max_in_flight.is_some()),
+        "max_in_flight",
         "the commands to a node have to keep their order",
-        LEAVE_OUT,
     ),
-    row(Several, MIN_REPLICAS, "a node has no replicas", LEAVE_OUT),
-    row(
+    setting(Several, "min_replicas", "a node has no replicas"),
+    setting(
         Several,
-        MIN_AOF,
+        "min_aof",
         "the other nodes are what a lock survives a restart by",
-        LEAVE_OUT,
     ),
     row(
         Several,
@@ -179,16 +166,9 @@ const REFUSED: &[RefusedRow] = &[
     ),
 ];
 
-const TLS: Refusable = Setting("tls", |it| it.tls.is_given());
-const CREDENTIALS: Refusable = Setting("credentials", |it| it.login.is_some());
-const CONNECTOR: Refusable = Setting("connector", |it| it.connector.is_some());
-const MAX_TTL: Refusable = Setting("max_ttl", |it| it.settings.max_ttl.is_some());
-const WITHOUT_SCRIPTS: Refusable = Setting("without_scripts", |it| it.settings.without_scripts);
-const COUNTER_PER_SLOT: Refusable = Setting("counter_per_slot", |it| it.settings.counter_per_slot);
-const MIN_REPLICAS: Refusable = Setting("min_replicas", |it| {
-    it.settings.durability.min_replicas.is_some()
-});
-const MIN_AOF: Refusable = Setting("min_aof", |it| it.settings.durability.min_aof.is_some());
+const fn setting(by: ServerKind, name: &'static str, why: &'static str) -> RefusedRow {
+    row(by, Setting(name), why, "leave it out")
+}
 
 const fn row(
     by: ServerKind,
@@ -227,7 +207,7 @@ impl ServerKind {
     pub(super) fn refused_settings(self, config: &Config) -> impl Iterator<Item = String> {
         let rows = REFUSED.iter().filter(move |row| row.by == self);
         rows.filter_map(move |row| match row.what {
-            Setting(name, is_given) if is_given(config) => {
+            Setting(name) if config.gives(name) == Some(true) => {
                 let (why, instead) = (row.why, row.instead);
                 let with = match self {
                     Cluster if name != "max_ttl" => " with `redis+cluster://`",
@@ -263,6 +243,34 @@ impl ServerKind {
     }
 }
 
+impl Config {
+    /// Whether this setting of the table is given; `None`: there is no such setting.
+    fn gives(&self, setting: &str) -> Option<bool> {
+        let Settings {
+            max_ttl,
+            max_in_flight,
+            without_scripts,
+            counter_per_slot,
+            durability,
+            repair_missing_ttl,
+            ..
+        } = &self.settings;
+        Some(match setting {
+            "tls" => self.tls.is_given(),
+            "credentials" => self.login.is_some(),
+            "connector" => self.connector.is_some(),
+            "max_ttl" => max_ttl.is_some(),
+            "max_in_flight" => max_in_flight.is_some(),
+            "without_scripts" => *without_scripts,
+            "counter_per_slot" => *counter_per_slot,
+            "min_replicas" => durability.min_replicas.is_some(),
+            "min_aof" => durability.min_aof.is_some(),
+            "repair_missing_ttl" => repair_missing_ttl.is_some(),
+            _ => return None,
+        })
+    }
+}
+
 /// The table in the form of the guide: a row for each line, with a server, what it can't have, why,
 /// and what to do instead.
 pub(crate) fn guide() -> impl Iterator<Item = String> {
@@ -288,7 +296,7 @@ impl Refusable {
 impl Display for Refusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Setting(name, _) => write!(f, "`{name}`"),
+            Setting(name) => write!(f, "`{name}`"),
             SeveralKeys => f.write_str("a lock of several keys"),
             Fair => f.write_str("`fair`"),
             Shared => f.write_str("a lock with many holders"),
@@ -324,6 +332,16 @@ impl Display for RefusedRequest<'_> {
                 f,
                 " can't be had of several servers (`redlock://`): {why}; {instead}"
             ),
+        }
+    }
+}
+
+#[test]
+fn each_setting_of_the_table_is_one() {
+    let config = Config::new("memory://");
+    for row in REFUSED {
+        if let Setting(name) = row.what {
+            assert_eq!(config.gives(name), Some(false), "{name}");
         }
     }
 }
