@@ -14,8 +14,8 @@ use super::lease_cell::LeaseCell;
 use super::lock_order;
 use super::nested::{self, Nested};
 use super::shared::EngineHost;
-use super::waiting::QueueWait;
-use crate::backend::command_error::{self, CommandError};
+use super::waiting::AcquireFuture;
+use crate::backend::command_error::CommandError;
 use crate::client::local_queue::{Grant, GrantKind};
 use crate::client::spec::AcquireSpec;
 use crate::client::{PastTry, PastTurn};
@@ -145,7 +145,8 @@ pub(crate) async fn acquire(
     let deadline = Deadline::new(core, begun, spec.wait);
     let mut now = deadline.begun;
     loop {
-        let (guard, grant) = take_one(core, spec, &deadline, now, may_wait).await?;
+        let take = AcquireFuture::new(core, spec, &deadline, (now, may_wait))?;
+        let (guard, grant) = take.await?;
         let begun = if is_short(spec, &grant) {
             // Boxed, so that what waits for a lock stays small.
             Box::pin(begin_confirmed(core, spec, guard, grant, &deadline)).await
@@ -163,25 +164,6 @@ pub(crate) async fn acquire(
             }
         }
     }
-}
-
-/// Takes one lock, under which nothing has run yet. It belongs to this process, and its lease was
-/// not over when this poll began.
-pub(super) async fn take_one(
-    core: &Arc<Core>,
-    spec: &Arc<AcquireSpec>,
-    deadline: &Deadline,
-    now: Moment,
-    may_wait: bool,
-) -> Result<(LockGuard, Grant), LockError> {
-    if core.is_shut() {
-        return Err(LockError::ShutDown);
-    }
-    if may_wait && !deadline.is_over(now) {
-        return QueueWait::new(core, spec, deadline, now)?.await;
-    }
-    command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
-    Box::pin(past_the_queue(core, spec, deadline)).await
 }
 
 /// A lock that was granted. `times`: when the call began to wait for it, and when it had it.

@@ -18,6 +18,7 @@ use super::core::Core;
 use super::guard::LockGuard;
 use super::lock_order;
 use super::nested::{self, Nested};
+use super::waiting::AcquireFuture;
 use crate::backend::command_error::{self, CommandError};
 use crate::backend::joined::all;
 use crate::client::local_queue::Grant;
@@ -236,7 +237,8 @@ async fn ask(
         Nested::Join(guard) => return Ok((guard, None)),
         nested => !matches!(nested, Nested::AskOnce),
     };
-    let (guard, grant) = acquire::take_one(core, spec, deadline, now, may_wait).await?;
+    let take = AcquireFuture::new(core, spec, deadline, (now, may_wait))?;
+    let (guard, grant) = take.await?;
     Ok((guard, Some(grant)))
 }
 

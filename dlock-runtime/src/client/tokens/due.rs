@@ -22,6 +22,12 @@ impl<H: Clone> Tokens<H> {
             .map_or(Moment::NEVER, |(at, _)| at)
     }
 
+    /// The host calls [`Tokens::due`] by then, whatever happens: what comes later costs nothing
+    /// until then.
+    pub(crate) fn looks_by(&mut self, until: Moment) {
+        self.entries.looks_by(until);
+    }
+
     /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
     pub(crate) fn next_check_at(&self, token: Token) -> Option<Moment> {
         self.entries.get(token).map(TokenEntry::next_check)
@@ -30,6 +36,7 @@ impl<H: Clone> Tokens<H> {
     /// All actions that are due now. A renewal takes along those that would be due soon, so that
     /// many leases cost few commands.
     pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
+        self.entries.looks();
         let (mut actions, mut horizon) = (Vec::new(), None);
         for _ in 0..CHECKS_AT_MOST {
             let due = self.entries.due(now);

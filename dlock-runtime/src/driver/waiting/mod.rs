@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) use self::first_acquire::FirstAcquire;
 #[cfg(test)]
 pub(super) use self::leader::Leader;
-pub(super) use self::waiter::QueueWait;
+pub(super) use self::waiter::AcquireFuture;
 
 /// How often a leader shows that it responds, and a waiter checks that, at least.
 const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! One waiting call: from when it enters its local queue until it has the lock or stops waiting.
+//! The future of a call for one lock: in its local queue, from when it enters until it has the lock or
+//! stops waiting, or past the queue.
 //!
 //! It decides nothing: the machine tells it whether it has the lock, or has to start a leader. When
 //! its wait is over, it tries past the queue, and still takes the lock if its turn comes first.
@@ -34,8 +35,9 @@ type LastTry<'a> = Pin<Box<dyn Future<Output = TakenLock> + Send + 'a>>;
 
 type TakenLock = Result<(LockGuard, Grant), LockError>;
 
-/// Waits in the local queue; enters it when it is first polled, because the queue keeps a waker.
-pub(in crate::driver) struct QueueWait<'a> {
+/// Takes one lock, under which nothing has run yet. It belongs to this process, and its lease was not
+/// over when the last poll began.
+pub(in crate::driver) struct AcquireFuture<'a> {
     core: &'a Arc<Core>,
     spec: &'a Arc<AcquireSpec>,
     deadline: &'a Deadline,
@@ -43,8 +45,10 @@ pub(in crate::driver) struct QueueWait<'a> {
     runtime: Handle,
     /// The time of the first poll.
     begins: Option<Moment>,
-    /// `None`: not in the queue.
+    /// Its place in the queue, which it enters with its first poll, because the queue keeps a waker.
     waiter_id: Option<WaiterId>,
+    /// It waits in no queue.
+    is_past: bool,
     /// The first acquire, while this waiter sends it.
     own: Option<Arc<FirstAcquire>>,
     /// It sends the first acquire, and has not been polled since it entered.
@@ -56,27 +60,42 @@ pub(in crate::driver) struct QueueWait<'a> {
     last_try: Option<LastTry<'a>>,
 }
 
-impl<'a> QueueWait<'a> {
+impl<'a> AcquireFuture<'a> {
+    #[inline]
     pub(in crate::driver) fn new(
         core: &'a Arc<Core>,
         spec: &'a Arc<AcquireSpec>,
         deadline: &'a Deadline,
-        now: Moment,
+        (now, may_wait): (Moment, bool),
     ) -> Result<Self, LockError> {
+        if core.is_shut() {
+            return Err(LockError::ShutDown);
+        }
         let runtime = command_error::runtime_with_timers();
-        Ok(Self {
+        let mut it = Self {
             core,
             spec,
             deadline,
             runtime: runtime.map_err(|error| error.into_error(None))?,
             begins: Some(now),
             waiter_id: None,
+            is_past: !may_wait || deadline.is_over(now),
             own: None,
             has_just_entered: false,
             sends_itself: false,
             timer: WaiterTimer(None),
             last_try: None,
-        })
+        };
+        if it.is_past {
+            it.goes_past();
+        }
+        Ok(it)
+    }
+
+    #[cold]
+    fn goes_past(&mut self) {
+        let tries = acquire::past_the_queue(self.core, self.spec, self.deadline);
+        self.last_try = Some(Box::pin(tries)); // boxed, because it is seldom needed
     }
 
     /// Enters the queue. The waker is that of the poll that follows at once.
@@ -145,6 +164,7 @@ impl<'a> QueueWait<'a> {
     }
 
     /// `asked`: how the first acquire ended, which it has sent.
+    #[inline]
     fn look(
         &mut self,
         of: (WaiterId, &Waker),
@@ -198,7 +218,7 @@ impl<'a> QueueWait<'a> {
     }
 }
 
-impl Future for QueueWait<'_> {
+impl Future for AcquireFuture<'_> {
     type Output = TakenLock;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TakenLock> {
@@ -211,7 +231,9 @@ impl Future for QueueWait<'_> {
             core.now()
         };
         loop {
-            if let Poll::Ready(taken) = this.turn(cx, now) {
+            if !this.is_past
+                && let Poll::Ready(taken) = this.turn(cx, now)
+            {
                 return Poll::Ready(taken);
             }
             if let Some(last_try) = &mut this.last_try {
@@ -230,8 +252,7 @@ impl Future for QueueWait<'_> {
             ready!(expired.map_err(|error| error.into_error(None))?);
             now = core.now();
             if deadline.is_over(now) {
-                let tries = acquire::past_the_queue(core, this.spec, deadline);
-                this.last_try = Some(Box::pin(tries)); // boxed, because it is seldom needed
+                this.goes_past();
             }
             if deadline.is_slow_now(now) {
                 this.is_slow(now);
@@ -240,7 +261,7 @@ impl Future for QueueWait<'_> {
     }
 }
 
-impl Drop for QueueWait<'_> {
+impl Drop for AcquireFuture<'_> {
     fn drop(&mut self) {
         if self.waiter_id.is_none() && self.own.is_none() {
             return;

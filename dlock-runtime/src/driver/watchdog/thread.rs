@@ -69,7 +69,9 @@ async fn watch(leases: &Arc<LeaseTable>) {
             let mut state = leases.shared.lock();
             let actions = state.client.tokens.due(now);
             let next = state.client.tokens.next_check();
-            state.planned = Some(next.min(now.plus(CHECK_AT_LEAST_EVERY)));
+            let planned = next.min(now.plus(CHECK_AT_LEAST_EVERY));
+            state.planned = Some(planned);
+            state.client.tokens.looks_by(planned);
             (actions, next, state.closing)
         };
         for job in leases.sort(actions) {

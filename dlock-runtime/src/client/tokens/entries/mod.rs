@@ -1,7 +1,7 @@
 //! The entries of the token table, each with the time of its next check.
 //!
-//! What a check does is in `super::due`. Invariant: the timeline has each entry with a next check
-//! at that moment, and nothing else.
+//! What a check does is in `super::due`. Invariant: each entry with a next check is in the timeline
+//! at that moment, or, if the host looks before it, in `later`.
 //!
 //! Never in this folder: what a state means, a clock.
 
@@ -21,10 +21,20 @@ pub(super) struct Entries<H> {
     /// Boxed: an entry is large, and most slots of a table are empty.
     by_token: HashedMap<Token, Box<TokenEntry<H>>>,
     timeline: Timeline,
+    /// Checks that come after the host's next look: most leases end before it, and never enter the
+    /// timeline. Some are of entries that have gone.
+    later: Vec<(Moment, Token)>,
+    /// At this length, those are dropped.
+    sift_at: usize,
+    /// The host looks by then, whatever happens; `None`: it looks now, or has not said.
+    looks_by: Option<Moment>,
 }
 
 /// A table with fewer slots is not shrunk.
 const SHRINK_ABOVE: usize = 1024;
+
+/// With fewer checks that come later, none is dropped before the host looks.
+const SIFT_AT_LEAST: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TokenEntry<H> {
@@ -33,6 +43,7 @@ pub(super) struct TokenEntry<H> {
     pub(super) keep: Keep,
     /// The next check; [`Moment::NEVER`]: none.
     next_check: Moment,
+    is_in_timeline: bool,
 }
 
 /// The state of a token; `super` draws the transitions.
@@ -57,6 +68,9 @@ impl<H> Default for Entries<H> {
         Self {
             by_token: HashedMap::default(),
             timeline: Timeline::default(),
+            later: Vec::new(),
+            sift_at: SIFT_AT_LEAST,
+            looks_by: None,
         }
     }
 }
@@ -68,6 +82,7 @@ impl<H> Entries<H> {
             state: TokenStage::Acquiring,
             keep: Keep::NOT,
             next_check: Moment::NEVER,
+            is_in_timeline: false,
         };
         // A token enters once; if it ever came twice, nothing of the first may stay in the
         // timeline.
@@ -97,12 +112,53 @@ impl<H> Entries<H> {
         let entry = self.by_token.get_mut(&token)?;
         let before = entry.next_check;
         let changed = change(entry);
-        let next_check = entry.next_check;
-        if next_check != before {
-            self.timeline.remove(before, token);
-            self.timeline.insert(next_check, token);
+        let at = entry.next_check;
+        if at != before {
+            if std::mem::take(&mut entry.is_in_timeline) {
+                self.timeline.remove(before, token);
+            }
+            match self.looks_by {
+                _ if at == Moment::NEVER => {}
+                Some(looks_by) if at > looks_by => self.comes_later(at, token),
+                _ => {
+                    entry.is_in_timeline = true;
+                    self.timeline.insert(at, token);
+                }
+            }
         }
         Some(changed)
+    }
+
+    /// The host looks for what is due by then at the latest, and [says so](Self::looks).
+    pub(super) fn looks_by(&mut self, until: Moment) {
+        self.looks_by = Some(until);
+    }
+
+    /// The host looks now: what was to come later has its place in the timeline.
+    pub(super) fn looks(&mut self) {
+        self.looks_by = None;
+        for (at, token) in std::mem::take(&mut self.later) {
+            if let Some(entry) = self.by_token.get_mut(&token)
+                && entry.next_check == at
+                && !std::mem::replace(&mut entry.is_in_timeline, true)
+            {
+                self.timeline.insert(at, token);
+            }
+        }
+    }
+
+    fn comes_later(&mut self, at: Moment, token: Token) {
+        self.later.push((at, token));
+        if self.later.len() >= self.sift_at {
+            let mut later = std::mem::take(&mut self.later);
+            later.retain(|(at, token)| self.is_at(*at, *token));
+            self.sift_at = SIFT_AT_LEAST.max(later.len() * 2);
+            self.later = later;
+        }
+    }
+
+    fn is_at(&self, at: Moment, token: Token) -> bool {
+        self.get(token).is_some_and(|entry| entry.next_check == at)
     }
 
     pub(super) fn enter(&mut self, token: Token, next_check: Moment, state: TokenStage<H>) {
@@ -115,7 +171,9 @@ impl<H> Entries<H> {
 
     pub(super) fn forget(&mut self, token: Token) {
         if let Some(entry) = self.by_token.remove(&token) {
-            self.timeline.remove(entry.next_check, token);
+            if entry.is_in_timeline {
+                self.timeline.remove(entry.next_check, token);
+            }
         }
         // Give back the memory of a peak. The table at most halves each time, so a removal costs
         // one or two moves on average.
@@ -135,7 +193,7 @@ impl<H> Entries<H> {
     pub(super) fn due(&mut self, now: Moment) -> Vec<Token> {
         let mut due = Vec::new();
         for (at, token) in self.timeline.until(now) {
-            if self.get(token).is_some_and(|entry| entry.next_check == at) {
+            if self.is_at(at, token) {
                 due.push(token);
             } else {
                 self.timeline.remove(at, token);

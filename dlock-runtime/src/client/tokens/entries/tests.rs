@@ -1,5 +1,5 @@
 //! The entries and their timeline stay in step, even for tokens and slots that should not exist.
-use super::{Entries, TokenStage};
+use super::{Entries, SIFT_AT_LEAST, Timeline, TokenStage};
 use crate::policy::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -40,4 +40,35 @@ fn a_slot_that_is_no_entrys_is_dropped() {
     assert_eq!(entries.due(at(4)), []);
     assert_eq!(entries.first_check(), Some((at(5), token)));
     assert_eq!(entries.due(at(5)), [token]);
+}
+
+#[test]
+fn what_comes_after_the_next_look_is_found_by_it() {
+    let (soon, late) = (Token::of_test(1), Token::of_test(2));
+    let mut entries = with(soon, at(5));
+    entries.looks_by(at(10));
+    entries.insert(late, claim());
+    entries.check_at(late, at(20));
+    entries.check_at(late, at(15));
+    entries.check_at(late, at(20)); // twice
+    assert_eq!(entries.due(at(30)), [soon], "it did not look");
+    entries.looks();
+    assert_eq!(entries.due(at(30)), [soon, late]);
+    entries.forget(late);
+    entries.looks_by(at(10));
+    entries.forget(soon);
+    assert_eq!(entries.first_check(), None, "nothing stays in the timeline");
+}
+
+#[test]
+fn leases_that_end_before_the_next_look_leave_little() {
+    let mut entries = Entries::<u64>::default();
+    entries.looks_by(at(10));
+    for number in 1..=100_000 {
+        let token = Token::of_test(number);
+        entries.insert(token, claim());
+        entries.check_at(token, at(20));
+        entries.forget(token);
+    }
+    assert!(entries.later.len() <= SIFT_AT_LEAST && entries.timeline == Timeline::default());
 }
