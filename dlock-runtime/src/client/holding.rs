@@ -49,7 +49,7 @@ impl<H: ClientHost> Client<H> {
         let (now, out) = told;
         let handed_on = self.hand_on((queue_key, token), may_hand_on, (now, out), ended);
         if !handed_on {
-            self.tokens.hand_over(token, now);
+            self.tokens.leave_to_clean_up(token, now);
             out.clean_up(token);
         }
         handed_on

@@ -83,16 +83,16 @@ impl<H: ClientHost> QueueStep<'_, H> {
                     Some(waiter) => LeaderTurn::Acquire(waiter.request.clone()),
                     None => LeaderTurn::Sleep(Moment::NEVER), // unreachable: for whom?
                 },
-                LeaderStep::Poll(token) => match self.step.tokens.claim(token) {
-                    Some(claim) => LeaderTurn::Poll {
-                        attempt: Attempt {
-                            token,
-                            claim: claim.clone(),
-                        },
+                LeaderStep::Poll(token) => {
+                    let Some(claim) = self.step.tokens.claim(token).cloned() else {
+                        self.state.queue.ended(token, self.step.now); // unreachable: it is there
+                        continue;
+                    };
+                    LeaderTurn::Poll {
+                        attempt: Attempt { token, claim },
                         is_alone: self.state.queue.take_early_flush(),
-                    },
-                    None => LeaderTurn::Sleep(Moment::NEVER), // unreachable: the table has it
-                },
+                    }
+                }
                 LeaderStep::GiveUp(token) => {
                     self.step.clean_up(token);
                     continue;

@@ -7,11 +7,16 @@
 //! the server, `local_queue` the order of the waiters of one key, and `retry` when to try again.
 //! [`Client`] is all of them. An event is a method: of [`QueueStep`] if it is about one queue, of
 //! `Client` otherwise. It returns a reply to whoever told it, and puts what follows for others into
-//! [`ClientActions`]. `waiting` has what waiters tell, `leading` what the sender of a queue's commands
-//! tells, `answers` what the server's answers mean and `messages` what it says unasked, `past_try`
-//! the tries past the queue, `several` several keys in one command, `holding` the end of a hold; `queue_state` is one queue with its sender
-//! and wakers, `queue_table` holds all queues. `driver` tells it under the mutex of `driver/shared`,
-//! and carries out what it says after unlocking. `docs/inside/client.md` has the table.
+//! [`ClientActions`]:
+//!
+//! - `waiting`: what waiters tell; `leading`: what the sender of a queue's commands tells;
+//! - `answers`: what the server's answers mean; `messages`: what it says unasked;
+//! - `past_try`: the tries past the queue; `several`: several keys in one command;
+//! - `holding`: the end of a hold;
+//! - `queue_state`: one queue with its sender and wakers; `queue_table`: all queues.
+//!
+//! `driver` tells it under the mutex of `driver/shared`, and carries out what it says after
+//! unlocking. `docs/inside/client.md` has the table.
 //!
 //! Invariants: a token that leaves its queue without being taken is cleaned up in the same step, or
 //! was never granted; a lock that is handed on has exactly one holder at each moment; nothing is

@@ -6,7 +6,7 @@
 use super::answers::{AcquireRefusal, ReadAnswer};
 use super::host::{ClientHost, WakerSource};
 use super::leading::Answered;
-use super::local_queue::{Check, Grant, LeaderStep, WaiterId};
+use super::local_queue::{Grant, LeaderStep, TakenTurn, WaiterId};
 use super::queue_key::QueueKey;
 use super::queue_state::{LeaderEpoch, QueuedWaiter};
 use super::{Client, QueueStep, Told};
@@ -36,7 +36,8 @@ pub(crate) enum Looked<H: ClientHost> {
     Refused(AcquireRefusal<H::Error>),
 }
 
-/// Without a queue, the default: a queue with a waiter is kept, so nobody reads it.
+/// What a waiter's look comes to. Its default is what `Client::at` returns without a queue, which no
+/// waiter sees: a queue with a waiter is kept.
 pub(crate) struct LookReply<H: ClientHost> {
     pub(crate) looked: Looked<H>,
     /// The leader with this number goes on in a task: a new one, or the one whose answer was read.
@@ -188,13 +189,13 @@ impl<H: ClientHost> QueueStep<'_, H> {
         if self.state.queue.mark_responsive(waiter_id) {
             self.state.wake_leader(self.step.out);
         }
-        match self.state.queue.check(waiter_id, now) {
-            Check::Wait => {}
-            Check::Stale(token) => {
+        match self.state.queue.take_turn(waiter_id, now) {
+            TakenTurn::Wait => {}
+            TakenTurn::Stale(token) => {
                 self.step.clean_up(token);
                 self.state.wake_leader(self.step.out);
             }
-            Check::Yours(token, grant) => {
+            TakenTurn::Yours(token, grant) => {
                 let Some(holder) = self.step.take(request, token, &grant) else {
                     self.state.queue.left(token, now);
                     self.state.wake_leader(self.step.out);

@@ -23,7 +23,7 @@ use crate::backend::command_error::{self, CommandError};
 use crate::backend::joined::all;
 use crate::client::local_queue::Grant;
 use crate::client::spec::AcquireSpec;
-use crate::client::{AcquireRefusal, SeveralTry, SeveralTurn};
+use crate::client::{SeveralTry, SeveralTurn};
 use crate::policy::commands::{Acquire, Keep};
 use crate::values::error::{LockError, Reason};
 use crate::values::kind::Kind;
@@ -142,7 +142,7 @@ async fn at_once(
     // Take every one before looking at failures: a guard that is dropped gives its lock back.
     let each: Vec<Option<One>> = each.collect();
     let held: Option<HeldParts> = each.into_iter().collect();
-    let too_late = || AtOnce::Not(SeveralTurn::Refused(AcquireRefusal::LeaseOver));
+    let too_late = || AtOnce::Not(tried.too_late());
     Ok(held.map_or_else(too_late, AtOnce::Taken))
 }
 

@@ -62,3 +62,29 @@ fn each_refusal_says_what_why_and_what_else() {
         }
     }
 }
+
+#[test]
+fn a_refusal_of_several_servers_names_what_they_can_t_have() {
+    let (kind, permits) = (Kind::Exclusive, Kind::Permits { of: 3, take: 1 });
+    let asked = |kind, fair, several| WantedOffer::Lock {
+        kind,
+        fair,
+        several,
+    };
+    for (wanted, refused) in [
+        (asked(&kind, false, true), None),
+        (asked(&kind, true, true), Some("`fair` can't be had")),
+        (
+            asked(&permits, false, false),
+            Some("a lock with permits can't"),
+        ),
+        (WantedOffer::Writes, Some("a guarded write can't be had")),
+        (WantedOffer::EvictionOfOne, None),
+    ] {
+        let why = Offers::Quorum.check(wanted).err();
+        let said = why.map(|why| why.to_string());
+        let begins = said.as_deref().zip(refused);
+        assert!(begins.is_none_or(|(said, refused)| said.starts_with(refused)));
+        assert_eq!(said.is_some(), refused.is_some(), "{said:?}");
+    }
+}

@@ -16,16 +16,16 @@
 //!   the first responsive waiter, whichever waiter's acquire it was.
 //! - Waiters stand in order of arrival. A waiter that does not claim its grant keeps its waiter id
 //!   and blocks no other.
-//! - While somebody waits, there is a leader, or all waiters were notified that there is none.
+//! - While somebody waits, there is a leader, or all waiters were woken.
 //! - A token that leaves without being taken is returned to the caller, who cleans up after it.
 //! - A lock is handed on only within the bounds of its grant.
 //!
 //! Never in this folder: when a lease ends (`lease`, `tokens`; a grant carries its length), a
-//! server (`server`), a waker.
+//! server (`policy/server`), a waker.
 
 mod fifo;
 mod handoff;
-mod leading;
+mod next_step;
 mod remote;
 
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ pub(crate) enum LeaderStep {
 /// What a message about a token led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MessageOutcome {
-    /// The queue has recorded it; the waiter whose turn it is must be notified.
+    /// The queue has recorded it; the waiter whose turn it is must be woken.
     Taken,
     /// No waiter is left: the token must be cleaned up.
     Unwanted(Token),
@@ -94,9 +94,9 @@ pub(crate) enum MessageOutcome {
     NotOurs,
 }
 
-/// The result of a waiter's check.
+/// What a waiter got that looked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Check {
+pub(crate) enum TakenTurn {
     /// It is not this waiter's turn.
     Wait,
     /// The lock is this waiter's, and it has left the queue.
@@ -142,7 +142,7 @@ impl<W> LocalQueue<W> {
         }
         if self.turn.is_some_and(|(whose, _)| whose == waiter_id) {
             self.turn = None;
-            return self.wanted_by_somebody();
+            return self.offer_to_first();
         }
         None
     }
@@ -154,17 +154,17 @@ impl<W> LocalQueue<W> {
     }
 
     /// Takes the lock, if it is granted and this waiter's turn.
-    pub(crate) fn check(&mut self, waiter_id: WaiterId, now: Moment) -> Check {
+    pub(crate) fn take_turn(&mut self, waiter_id: WaiterId, now: Moment) -> TakenTurn {
         if self.turn.is_none_or(|(whose, _)| whose != waiter_id) {
-            return Check::Wait;
+            return TakenTurn::Wait;
         }
         let Remote::Granted(token, grant) = self.remote else {
-            return Check::Wait;
+            return TakenTurn::Wait;
         };
         self.turn = None;
         if now >= grant.deadline() {
             self.remote = Remote::vacant(now);
-            return Check::Stale(token);
+            return TakenTurn::Stale(token);
         }
         self.fifo.remove(waiter_id);
         self.remote = if self.fifo.is_empty() || grant.handed_on_until(now).is_some() {
@@ -172,7 +172,7 @@ impl<W> LocalQueue<W> {
         } else {
             Remote::vacant(now)
         };
-        Check::Yours(token, grant)
+        TakenTurn::Yours(token, grant)
     }
 
     pub(crate) fn waiter(&mut self, waiter_id: WaiterId) -> Option<&mut W> {
@@ -243,7 +243,7 @@ impl<W> LocalQueue<W> {
         }
         let poll = self.again.take().map_or(poll, |again| again.min(poll));
         self.remote = Remote::Queued { token, poll };
-        self.wanted()
+        self.offer()
     }
 
     /// The lock is ours: an answer or a push says so. The first notification wins.
@@ -253,7 +253,7 @@ impl<W> LocalQueue<W> {
         }
         self.remote = Remote::Granted(token, grant);
         self.turn = None;
-        self.wanted()
+        self.offer()
     }
 
     /// Nothing of the token is ours any more, or it is being cleaned up: its acquire created
@@ -383,17 +383,19 @@ impl<W> LocalQueue<W> {
         Some(token)
     }
 
-    fn wanted(&mut self) -> MessageOutcome {
+    /// A grant goes to the first waiter that responds.
+    fn offer(&mut self) -> MessageOutcome {
         let unwanted = if self.fifo.is_empty() {
             self.vacate()
         } else {
-            self.wanted_by_somebody()
+            self.offer_to_first()
         };
         unwanted.map_or(MessageOutcome::Taken, MessageOutcome::Unwanted)
     }
 
-    /// A grant without a turn goes to the first responsive waiter; without one, it is given up.
-    fn wanted_by_somebody(&mut self) -> Option<Token> {
+    /// Gives the turn to the first responsive waiter. Returns the token if there is none: it is given
+    /// up.
+    fn offer_to_first(&mut self) -> Option<Token> {
         if !matches!(self.remote, Remote::Granted(..)) {
             return None;
         }

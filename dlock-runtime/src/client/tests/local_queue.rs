@@ -1,7 +1,7 @@
 //! The local queue, one path at a time: the waiters, the attempt, and what becomes of a token.
 
 use super::{at, ms};
-use crate::client::local_queue::{Check, Grant, LocalQueue, MessageOutcome, Remote, WaiterId};
+use crate::client::local_queue::{Grant, LocalQueue, MessageOutcome, Remote, TakenTurn, WaiterId};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -51,8 +51,8 @@ pub(super) fn granted<const N: usize>(names: [&'static str; N]) -> (Queue, [Wait
 pub(super) fn held() -> Queue {
     let (mut queue, [waiter_id]) = granted(["a"]);
     assert_eq!(
-        queue.check(waiter_id, at(0)),
-        Check::Yours(token(1), grant(0))
+        queue.take_turn(waiter_id, at(0)),
+        TakenTurn::Yours(token(1), grant(0))
     );
     queue
 }
@@ -83,11 +83,18 @@ fn the_queue_is_in_order_of_arrival() {
 #[test]
 fn only_the_first_in_the_queue_finds_the_lock_and_only_once() {
     let (mut queue, [a, b]) = granted(["a", "b"]);
-    assert_eq!(queue.check(b, at(1)), Check::Wait);
-    assert_eq!(queue.check(a, at(2)), Check::Yours(token(1), grant(0)));
+    assert_eq!(queue.take_turn(b, at(1)), TakenTurn::Wait);
+    assert_eq!(
+        queue.take_turn(a, at(2)),
+        TakenTurn::Yours(token(1), grant(0))
+    );
     assert_eq!((queue.remote(), names(&queue)), (&vacant(2), vec!["b"]));
-    assert_eq!(queue.check(a, at(3)), Check::Wait, "it has left the queue");
-    assert_eq!(queue.check(b, at(3)), Check::Wait, "it is taken");
+    assert_eq!(
+        queue.take_turn(a, at(3)),
+        TakenTurn::Wait,
+        "it has left the queue"
+    );
+    assert_eq!(queue.take_turn(b, at(3)), TakenTurn::Wait, "it is taken");
     assert_eq!(queue.leave(a), None, "there is nothing of its to clean up");
     assert_eq!(names(&queue), ["b"]);
 }
@@ -118,8 +125,11 @@ fn a_grant_is_inherited_by_the_next_in_the_queue() {
     let (mut queue, [a, b, c]) = granted(["a", "b", "c"]);
     assert_eq!(queue.leave(b), None);
     assert_eq!(queue.leave(a), None, "somebody still wants it");
-    assert_eq!(queue.check(a, at(1)), Check::Wait);
-    assert_eq!(queue.check(c, at(1)), Check::Yours(token(1), grant(0)));
+    assert_eq!(queue.take_turn(a, at(1)), TakenTurn::Wait);
+    assert_eq!(
+        queue.take_turn(c, at(1)),
+        TakenTurn::Yours(token(1), grant(0))
+    );
 }
 
 #[test]
@@ -128,27 +138,34 @@ fn the_last_waiter_inherits_what_was_acquired_for_those_before() {
     assert_eq!(queue.leave(a), None, "the acquire is on its way");
     let b = queue.enter("b");
     assert_eq!(queue.granted(token(1), grant(0)), MessageOutcome::Taken);
-    assert_eq!(queue.check(b, at(1)), Check::Yours(token(1), grant(0)));
+    assert_eq!(
+        queue.take_turn(b, at(1)),
+        TakenTurn::Yours(token(1), grant(0))
+    );
 }
 
 #[test]
 fn a_stale_grant_is_named_and_its_finder_stays_in_the_queue() {
     let (mut queue, [a, b]) = granted(["a", "b"]);
     assert_eq!(
-        queue.check(b, at(COUNTS)),
-        Check::Wait,
+        queue.take_turn(b, at(COUNTS)),
+        TakenTurn::Wait,
         "not this one's to find"
     );
-    assert_eq!(queue.check(a, at(COUNTS)), Check::Stale(token(1)));
+    assert_eq!(queue.take_turn(a, at(COUNTS)), TakenTurn::Stale(token(1)));
     assert_eq!(
         (queue.remote(), names(&queue)),
         (&vacant(COUNTS), vec!["a", "b"])
     );
-    assert_eq!(queue.check(a, at(COUNTS)), Check::Wait, "named once");
+    assert_eq!(
+        queue.take_turn(a, at(COUNTS)),
+        TakenTurn::Wait,
+        "named once"
+    );
 
     let (mut queue, [a]) = granted(["a"]);
-    let yours = queue.check(a, at(COUNTS - 1));
-    assert_eq!(yours, Check::Yours(token(1), grant(0)), "just in time");
+    let yours = queue.take_turn(a, at(COUNTS - 1));
+    assert_eq!(yours, TakenTurn::Yours(token(1), grant(0)), "just in time");
 }
 
 /// When no waiter is left, the attempt is given up in whatever state, and its token is returned
@@ -228,7 +245,10 @@ fn a_push_may_be_faster_than_the_answer_that_it_is_queued() {
     assert!(!queue.ended(token(1), at(0)), "nor is it over");
     let slower = queue.granted(token(1), grant(7));
     assert_eq!(slower, MessageOutcome::NotOurs, "the first word counts");
-    assert_eq!(queue.check(a, at(1)), Check::Yours(token(1), grant(0)));
+    assert_eq!(
+        queue.take_turn(a, at(1)),
+        TakenTurn::Yours(token(1), grant(0))
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::local_queue::{COUNTS, Queue, acquiring, grant, granted, held, token, vacant};
 use super::{at, ms};
-use crate::client::local_queue::{Check, LeaderStep, MessageOutcome, Remote, WaiterId};
+use crate::client::local_queue::{LeaderStep, MessageOutcome, Remote, TakenTurn, WaiterId};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
@@ -341,9 +341,13 @@ fn a_waiter_that_does_not_take_its_turn_is_passed_over_and_keeps_its_id() {
     assert_eq!(queue.next(at(1009)), LeaderStep::Sleep(at(1010)));
     assert_eq!(queue.next(at(1010)), LeaderStep::PassOn);
     assert_eq!((queue.called(), queue.first()), (Some(&"b"), Some(&"b")));
-    assert_eq!(queue.check(c, at(1011)), Check::Wait);
-    assert_eq!(queue.check(a, at(1011)), Check::Wait, "its turn is over");
-    assert!(matches!(queue.check(b, at(1012)), Check::Yours(..)));
+    assert_eq!(queue.take_turn(c, at(1011)), TakenTurn::Wait);
+    assert_eq!(
+        queue.take_turn(a, at(1011)),
+        TakenTurn::Wait,
+        "its turn is over"
+    );
+    assert!(matches!(queue.take_turn(b, at(1012)), TakenTurn::Yours(..)));
 
     assert!(queue.mark_responsive(a), "it was taken for unresponsive");
     assert!(!queue.mark_responsive(a) && !queue.mark_responsive(c));
@@ -359,7 +363,7 @@ fn a_turn_passes_on_when_its_waiter_leaves_and_skips_the_unresponsive() {
     assert_eq!(queue.called(), Some(&"c"));
     assert_eq!(queue.leave(a), None, "not its turn");
     assert_eq!(queue.called(), Some(&"c"));
-    assert!(matches!(queue.check(c, at(1500)), Check::Yours(..)));
+    assert!(matches!(queue.take_turn(c, at(1500)), TakenTurn::Yours(..)));
 }
 
 #[test]
@@ -420,8 +424,8 @@ fn held_in_a_chain() -> (Queue, [WaiterId; 2]) {
         "not for the turn's second"
     );
     assert_eq!(
-        queue.check(waiter_ids[0], at(1)),
-        Check::Yours(token(1), row)
+        queue.take_turn(waiter_ids[0], at(1)),
+        TakenTurn::Yours(token(1), row)
     );
     (queue, waiter_ids)
 }
@@ -433,8 +437,8 @@ fn a_grant_is_over_earlier_where_the_margin_is_wider() {
         let (mut queue, [a]) = acquiring(["a"]);
         let grant = grant(0).with_handoff_limit(&Handoff::up_to(0, ms(0)), margin, at(0));
         assert_eq!(queue.granted(token(1), grant), MessageOutcome::Taken);
-        let found = queue.check(a, at(now));
-        assert_eq!(found == Check::Stale(token(1)), is_over, "{now}");
+        let found = queue.take_turn(a, at(now));
+        assert_eq!(found == TakenTurn::Stale(token(1)), is_over, "{now}");
     }
 }
 
@@ -470,7 +474,7 @@ fn the_next_is_acquired_when_the_lock_can_no_longer_be_handed_on() {
 
     let (mut queue, _) = held_in_a_chain();
     assert!(queue.hand_on(token(1), at(2), |_, _| true));
-    let Check::Yours(_, second) = queue.check(b, at(3)) else {
+    let TakenTurn::Yours(_, second) = queue.take_turn(b, at(3)) else {
         panic!("it is offered");
     };
     assert_eq!((second.chain.index, second.chain.since), (1, Some(at(2))));

@@ -34,7 +34,7 @@ fn a_key_is_kept_by_its_holder_only() {
             assert_eq!(table.release(token(), at(10)), by);
             assert!(!table.keep(token(), Keep::NOT), "it is over");
         }
-        table.hand_over(token(), at(20));
+        table.leave_to_clean_up(token(), at(20));
         let kept = table
             .due(at(20))
             .into_iter()
@@ -53,7 +53,7 @@ fn a_key_is_kept_by_its_holder_only() {
 fn a_key_that_is_kept_stays_so_in_every_clean_up() {
     type End = fn(&mut Table);
     let ends: [(&str, End); 6] = [
-        ("dropped", |table| table.hand_over(token(), at(20))),
+        ("dropped", |table| table.leave_to_clean_up(token(), at(20))),
         ("released behind a renewal", |table| {
             table.due(at(300));
             assert_eq!(table.release(token(), at(310)), ReleaseBy::Host);
@@ -61,7 +61,7 @@ fn a_key_that_is_kept_stays_so_in_every_clean_up() {
         }),
         ("released, and no clear answer", |table| {
             table.release(token(), at(10));
-            table.hand_over(token(), at(20));
+            table.leave_to_clean_up(token(), at(20));
         }),
         ("ran out", |table| {
             let end = lease().deadline();
@@ -175,13 +175,13 @@ fn a_clean_up_goes_on_for_as_long_as_the_key_may_stay() {
             min_hold,
             ..Bounds::default()
         });
-        table.hand_over(token(), at(50));
+        table.leave_to_clean_up(token(), at(50));
         table.due(at(50));
         assert_eq!(table.next_check(), at(50 + until + 6000));
     }
     let mut table = holding(Bounds::default());
     assert!(table.extending(token(), ttl(20_000)), "answered or not");
-    table.hand_over(token(), at(50));
+    table.leave_to_clean_up(token(), at(50));
     table.due(at(50));
     assert_eq!(table.next_check(), at(50 + 20_000 + 6000));
 }

@@ -169,7 +169,7 @@ fn a_release_is_the_callers_when_nothing_is_under_way() {
 fn an_unclear_release_is_cleaned_up() {
     let mut table = holding();
     table.release(token(1), at(10));
-    table.hand_over(token(1), at(20));
+    table.leave_to_clean_up(token(1), at(20));
     assert!(is_cancel(&table.due(at(20))));
     let done = table.cancelled(token(1), cancelled(true, 0), false, at(30));
     assert_eq!(

@@ -212,7 +212,7 @@ impl<H: Clone> Tokens<H> {
         });
         let by = by.unwrap_or(ReleaseBy::Nobody);
         if by == ReleaseBy::Host {
-            self.hand_over(token, now);
+            self.leave_to_clean_up(token, now);
         }
         by
     }
@@ -224,7 +224,7 @@ impl<H: Clone> Tokens<H> {
 
     /// No caller is left to send the release: the guard was dropped, or the release got no clear
     /// answer.
-    pub(crate) fn hand_over(&mut self, token: Token, now: Moment) {
+    pub(crate) fn leave_to_clean_up(&mut self, token: Token, now: Moment) {
         match self.entries.state(token) {
             Some(TokenStage::Holding { lease, holder }) => {
                 let (longest, busy, holder) =

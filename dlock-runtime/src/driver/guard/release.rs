@@ -347,7 +347,7 @@ impl Drop for Unclear<'_> {
                 .hold
                 .core
                 .watchdog()
-                .hand_over(self.guard.hold.token());
+                .leave_to_clean_up(self.guard.hold.token());
         }
     }
 }

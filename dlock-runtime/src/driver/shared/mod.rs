@@ -279,7 +279,7 @@ impl SharedClient {
                 if !holder.renewed(deadline, cause) {
                     // The holder has already seen the deadline pass, so stop renewing.
                     let now = self.clock.now();
-                    self.lock().client.tokens.hand_over(token, now);
+                    self.lock().client.tokens.leave_to_clean_up(token, now);
                 }
             }
             Action::CleanedUp {

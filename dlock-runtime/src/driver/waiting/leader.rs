@@ -106,7 +106,7 @@ impl Leader {
             let (turn, now) = self.turn().await;
             match turn {
                 LeaderTurn::Acquire(spec) => {
-                    self = self.ask(Some(spec), now).await.told();
+                    self = self.ask(Some(spec), now).await.tell_as_task();
                 }
                 LeaderTurn::Poll { attempt, is_alone } => self.poll(&attempt, is_alone).await,
                 LeaderTurn::Sleep(until) => self.sleep(until).await,
@@ -152,7 +152,7 @@ impl EndedAcquire {
     /// The waiter that sent the acquire tells the answer. `tell`: does that, and looks. Returns what
     /// it has found, and the number of another leader that the queue needs. The leader
     /// [goes on](Self::is_led_on) if the queue needs it.
-    pub(super) fn told_by_waiter(
+    pub(super) fn tell_as_waiter(
         &mut self,
         now: Moment,
         tell: impl FnOnce(ReadAnswer<'_, CommandError>) -> LookReply<EngineHost>,
@@ -190,7 +190,7 @@ impl EndedAcquire {
     }
 
     /// A task tells the answer.
-    fn told(self) -> Leader {
+    fn tell_as_task(self) -> Leader {
         let Self {
             leader,
             open,
@@ -215,7 +215,7 @@ impl EndedAcquire {
 
     /// A task tells the answer; the leader goes on in another one while anybody waits.
     pub(super) fn go_on(self, runtime: &Handle) {
-        self.told().go_on(runtime);
+        self.tell_as_task().go_on(runtime);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The future of a call for one lock: in its local queue, from when it enters until it has the lock or
 //! stops waiting, or past the queue.
 //!
-//! It decides nothing: the machine tells it whether it has the lock, or has to start a leader. When
-//! its wait is over, it tries past the queue, and still takes the lock if its turn comes first.
+//! About the lock it decides nothing: the machine tells it whether it has it, or has to start a
+//! leader. When its wait is over, it tries past the queue, and still takes the lock if its turn comes
+//! first.
 //! Invariant: a waiter that is dropped leaves the queue, *then* drops its acquire; an acquire that
 //! was sent for it goes on for the waiters behind it, or is cleaned up after.
 
@@ -187,7 +188,7 @@ impl<'a> AcquireFuture<'a> {
             return looked;
         };
         self.sends_itself = false;
-        let (looked, lead) = asked.told_by_waiter(now, |read| look(Some(read)));
+        let (looked, lead) = asked.tell_as_waiter(now, |read| look(Some(read)));
         if asked.is_led_on() {
             asked.lead_on(&self.runtime);
         }

@@ -140,9 +140,13 @@ impl Watchdog {
     }
 
     /// No holder is left to release the lock: cleans up after the token.
-    pub(crate) fn hand_over(&self, token: Token) {
+    pub(crate) fn leave_to_clean_up(&self, token: Token) {
         let now = self.shared().clock.now();
-        self.shared().lock().client.tokens.hand_over(token, now);
+        self.shared()
+            .lock()
+            .client
+            .tokens
+            .leave_to_clean_up(token, now);
         self.nudge(token);
     }
 

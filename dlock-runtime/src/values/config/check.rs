@@ -40,9 +40,10 @@ impl Config {
             }
         }
         let settings = &self.settings;
-        if let Some(most) = settings.max_ttl.map(Ttl::get)
-            && settings.default_ttl().get() > most
+        if let (Address::Redlock(_), Some(most)) = (&settings.address, settings.max_ttl)
+            && settings.default_ttl() > most
         {
+            let most = most.get();
             wrong.push(format!(
                 "default_ttl: {:?} is longer than the `max_ttl` of {most:?}; shorten it, or raise `max_ttl` in all programs",
                 settings.default_ttl().get()

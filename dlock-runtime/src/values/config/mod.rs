@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use super::lock_order::LockOrder;
 use super::release::Release;
+use super::ttl::Ttl;
 use super::wait::Wait;
 
 pub(crate) use address::{Address, ClusterAddress, Endpoint, Host, RedisAddress, Sentinels};
@@ -477,7 +478,7 @@ impl fmt::Debug for Config {
                     .map_or("<not readable>".to_owned(), ToString::to_string),
             )
             .field("namespace", &self.settings.namespace)
-            .field("default_ttl", &self.settings.default_ttl)
+            .field("default_ttl", &self.settings.default_ttl.map(Ttl::get))
             .field("default_wait", &self.settings.default_wait)
             .field("release", &self.settings.release)
             .finish_non_exhaustive()

@@ -36,6 +36,7 @@ pub(crate) enum WantedOffer<'a> {
     EvictionOfOne,
 }
 
+#[derive(Debug)]
 enum Refusable {
     Setting(&'static str),
     SeveralKeys,
@@ -47,6 +48,7 @@ enum Refusable {
     EvictionOfOne,
 }
 
+#[derive(Debug)]
 struct RefusedRow {
     by: ServerKind,
     what: Refusable,
@@ -187,10 +189,8 @@ const fn row(
 /// Why a request can't be had: the error that its caller reads.
 #[derive(Debug)]
 pub(crate) struct RefusedRequest<'a> {
-    by: ServerKind,
     wanted: WantedOffer<'a>,
-    why: &'static str,
-    instead: &'static str,
+    row: &'static RefusedRow,
 }
 
 impl ServerKind {
@@ -224,12 +224,7 @@ impl ServerKind {
     pub(crate) fn refused(self, wanted: WantedOffer<'_>) -> Option<RefusedRequest<'_>> {
         let rows = REFUSED.iter().filter(|row| row.by == self);
         let row = rows.into_iter().find(|row| row.what.is(wanted))?;
-        Some(RefusedRequest {
-            by: self,
-            wanted,
-            why: row.why,
-            instead: row.instead,
-        })
+        Some(RefusedRequest { wanted, row })
     }
 
     fn name(self) -> &'static str {
@@ -246,6 +241,9 @@ impl ServerKind {
 impl Config {
     /// Whether this setting of the table is given; `None`: there is no such setting.
     fn gives(&self, setting: &str) -> Option<bool> {
+        if self.wrong.iter().any(|(name, _)| *name == setting) {
+            return Some(true);
+        }
         let Settings {
             max_ttl,
             max_in_flight,
@@ -309,19 +307,15 @@ impl Display for Refusable {
 
 impl Display for RefusedRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
+        let RefusedRow {
             by,
-            wanted,
+            what,
             why,
             instead,
-        } = self;
-        match wanted {
-            WantedOffer::Lock { several: true, .. } => SeveralKeys.fmt(f),
-            WantedOffer::Lock { fair: true, .. } => Fair.fmt(f),
-            WantedOffer::Lock { .. } if *by == Several => Permits.fmt(f),
-            WantedOffer::Lock { kind, .. } => kind.fmt(f),
-            WantedOffer::Writes => Writes.fmt(f),
-            WantedOffer::EvictionOfOne => EvictionOfOne.fmt(f),
+        } = self.row;
+        match (what, self.wanted) {
+            (Shared, WantedOffer::Lock { kind, .. }) => kind.fmt(f),
+            _ => what.fmt(f),
         }?;
         match by {
             WithoutScripts => write!(

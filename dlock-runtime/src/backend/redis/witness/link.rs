@@ -148,13 +148,26 @@ impl Link for WitnessedLink {
                 }
                 // Also tries the witness. That a replica is away is no missing right: `INFO` tells.
                 LinkReply::Checked(answers) => {
+                    let confirmed = self.confirm(Instant::now() + within).await;
                     if let (Some(answers), Err(CommandError::Refused(_, said))) =
-                        (answers.first_mut(), confirmed().await)
+                        (answers.first_mut(), confirmed)
                     {
                         answers.refused.extend(refused_command(&said.to_string()));
                     }
                 }
-                _ => {}
+                // No right, or none that was given. Each reply stands here, so that a new one is thought
+                // about.
+                LinkReply::AcquiredAll(_)
+                | LinkReply::Polled(_)
+                | LinkReply::Heartbeat(_)
+                | LinkReply::Holds(false)
+                | LinkReply::Renewed(_)
+                | LinkReply::Cancelled(_)
+                | LinkReply::Wrote(_)
+                | LinkReply::Read(_)
+                | LinkReply::Scanned(_)
+                | LinkReply::Inspected(_)
+                | LinkReply::Pong(()) => {}
             }
             Ok(reply)
         })

@@ -63,7 +63,7 @@ impl Process {
                         body.deadline = body.deadline.max(deadline);
                     }
                     // Its holder has seen the deadline pass: nothing is to be renewed any more.
-                    Some(_) => self.client.tokens.hand_over(token, now),
+                    Some(_) => self.client.tokens.leave_to_clean_up(token, now),
                     None => {}
                 }
             }

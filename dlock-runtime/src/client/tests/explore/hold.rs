@@ -250,7 +250,7 @@ impl Process {
         if turn.run.is(Mutant::NoCleanUp) {
             self.client.tokens.not_granted(token);
         } else {
-            self.client.tokens.hand_over(token, turn.now());
+            self.client.tokens.leave_to_clean_up(token, turn.now());
         }
         self.contenders[who].phase = Phase::Done;
     }

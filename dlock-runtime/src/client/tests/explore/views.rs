@@ -5,7 +5,7 @@ use super::mutants::Mutant;
 use super::process::{Body, Contender, Fence, Leader, Phase, Process, Queue};
 use super::run::Run;
 use super::world::{Answer, Wire};
-use crate::client::local_queue::{Check, LeaderStep, Remote};
+use crate::client::local_queue::{LeaderStep, Remote, TakenTurn};
 use crate::client::tokens::Census;
 use crate::policy::commands::{Acquired, Polled};
 use crate::values::moment::Moment;
@@ -25,7 +25,7 @@ impl Process {
         let is_called = queue.called().is_some_and(|it| it.request.who == who);
         is_called
             && matches!(queue.remote(), Remote::Granted(..))
-            && queue.clone().check(waiter_id, now) != Check::Wait
+            && queue.clone().take_turn(waiter_id, now) != TakenTurn::Wait
     }
 
     /// Its one queue; `None` while nobody waits and nothing is at the server for it.

@@ -170,10 +170,10 @@ impl<H> Entries<H> {
     }
 
     pub(super) fn forget(&mut self, token: Token) {
-        if let Some(entry) = self.by_token.remove(&token) {
-            if entry.is_in_timeline {
-                self.timeline.remove(entry.next_check, token);
-            }
+        if let Some(entry) = self.by_token.remove(&token)
+            && entry.is_in_timeline
+        {
+            self.timeline.remove(entry.next_check, token);
         }
         // Give back the memory of a peak. The table at most halves each time, so a removal costs
         // one or two moves on average.

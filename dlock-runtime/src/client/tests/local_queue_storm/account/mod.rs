@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Event;
 use crate::client::local_queue::{
-    Check, Grant, LeaderStep, LocalQueue, MessageOutcome, Remote, WaiterId,
+    Grant, LeaderStep, LocalQueue, MessageOutcome, Remote, TakenTurn, WaiterId,
 };
 use crate::client::tests::local_queue::{grant, token};
 use crate::policy::tests::{at, ms};
@@ -162,7 +162,7 @@ impl Account {
     }
 
     fn look(&mut self, waiter_id: WaiterId) {
-        let found = self.queue.check(waiter_id, self.now());
+        let found = self.queue.take_turn(waiter_id, self.now());
         let expected = match self.remote() {
             Some((number, Stand::Granted(grant))) if self.fifo.first() == Some(&waiter_id) => {
                 if self.now() < deadline(grant) {
@@ -170,13 +170,13 @@ impl Account {
                     self.end(Stand::Taken, self.now);
                     let stays = self.fifo.is_empty() || self.may_go_on(&grant);
                     self.held = stays.then_some((number, grant));
-                    Check::Yours(token(number), grant)
+                    TakenTurn::Yours(token(number), grant)
                 } else {
                     self.end(Stand::Unwanted, self.now);
-                    Check::Stale(token(number))
+                    TakenTurn::Stale(token(number))
                 }
             }
-            _ => Check::Wait,
+            _ => TakenTurn::Wait,
         };
         assert_eq!(found, expected);
     }

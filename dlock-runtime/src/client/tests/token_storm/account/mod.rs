@@ -167,7 +167,7 @@ impl Account {
                     self.phases.remove(&token);
                 }
             }
-            Event::HandOver(who) => self.hand_over(self.any(who)),
+            Event::HandOver(who) => self.leave_to_clean_up(self.any(who)),
             Event::Extend { who, by } => self.extend(self.any(who), by),
             Event::Refuse(who) => {
                 let news = self.table.refused(self.any(who), now);
@@ -237,8 +237,8 @@ impl Account {
         }
     }
 
-    fn hand_over(&mut self, token: Token) {
-        self.table.hand_over(token, self.now());
+    fn leave_to_clean_up(&mut self, token: Token) {
+        self.table.leave_to_clean_up(token, self.now());
         if let Some(phase @ (Phase::Held { .. } | Phase::Releasing)) = self.phases.get_mut(&token) {
             *phase = Phase::CleaningUp;
         }

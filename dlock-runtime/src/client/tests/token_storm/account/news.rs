@@ -147,7 +147,7 @@ impl Account {
                     self.table.give_up(token, now.plus(ms(4000)), now);
                     self.phases.insert(token, Phase::CleaningUp);
                 }
-                _ => self.hand_over(token),
+                _ => self.leave_to_clean_up(token),
             }
         }
         let end = self.now + 12_000;

@@ -13,7 +13,7 @@ use super::seen::{Seen, Witness};
 use super::step::{Outcome, Step};
 use super::world::{KEY, World};
 use crate::client::lease::{Due, Lease};
-use crate::client::local_queue::{Check, Grant, LocalQueue};
+use crate::client::local_queue::{Grant, LocalQueue, TakenTurn};
 use crate::policy::commands::Keep;
 use crate::policy::quorum::clocks;
 use crate::policy::quorum::commands::{Adopted, Vote};
@@ -303,7 +303,7 @@ impl Client {
             let grant = Grant::at_once(since, terms.ttl.get(), epoch, 0);
             let grant = grant.with_handoff_limit(&turn.run.handoff(), terms.margin, now);
             waiters.granted(token, grant);
-            if !matches!(waiters.check(1, now), Check::Yours(..)) {
+            if !matches!(waiters.take_turn(1, now), TakenTurn::Yours(..)) {
                 return self.stops(turn);
             }
         }

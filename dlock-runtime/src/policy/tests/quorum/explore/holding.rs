@@ -9,7 +9,7 @@ use super::mutants::Mutant;
 use super::run::{TICK, TICK_MICROS};
 use super::seen::Witness;
 use crate::client::lease::{Due, Lease};
-use crate::client::local_queue::{Check, WaiterId};
+use crate::client::local_queue::{TakenTurn, WaiterId};
 use crate::policy::quorum::clocks;
 use crate::policy::quorum::commands::Vote;
 use crate::policy::quorum::footprint::{Reseed, ServerProcess};
@@ -217,7 +217,8 @@ impl Client {
             return;
         };
         let waiter = WaiterId::from(hold.fence.1) + 2;
-        let Some(Check::Yours(_, grant)) = hold.queue.as_mut().map(|it| it.check(waiter, now))
+        let Some(TakenTurn::Yours(_, grant)) =
+            hold.queue.as_mut().map(|it| it.take_turn(waiter, now))
         else {
             turn.seen.saw(Witness::HandedOnStale);
             return self.stops(turn);

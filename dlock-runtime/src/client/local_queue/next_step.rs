@@ -22,7 +22,7 @@ impl<W> LocalQueue<W> {
         free
     }
 
-    /// The leader is gone; the caller must notify the waiters.
+    /// The leader is gone; the caller must wake the waiters.
     pub(crate) fn leader_gone(&mut self) {
         self.has_leader = false;
     }
@@ -60,7 +60,7 @@ impl<W> LocalQueue<W> {
                 LeaderStep::GiveUp(token)
             }
             Remote::Granted(_, grant) => {
-                // A waiter that takes the grant does not notify the leader while it may be handed
+                // A waiter that takes the grant does not wake the leader while it may be handed
                 // on.
                 let end = grant.handed_on_until(now).unwrap_or(grant.deadline());
                 self.watch_the_turn(now, end)
@@ -74,7 +74,7 @@ impl<W> LocalQueue<W> {
         match &mut self.turn {
             Some((waiter_id, Some(until))) if *until <= now => {
                 self.unresponsive.insert(*waiter_id);
-                match self.wanted_by_somebody() {
+                match self.offer_to_first() {
                     Some(token) => LeaderStep::GiveUp(token),
                     None => LeaderStep::PassOn,
                 }
