@@ -132,8 +132,12 @@ impl Local {
                         steps.push(Step::Look(who));
                     }
                     steps.push(Step::Leave(who));
-                    if own.is_some() {
-                        steps.extend(answers.map(|it| Step::OwnAnswer(who, it)));
+                    match own {
+                        Some(OwnAcquire { sent: None, .. }) => {
+                            steps.extend([true, false].map(|it| Step::OwnConnected(who, it)));
+                        }
+                        Some(_) => steps.extend(answers.map(|it| Step::OwnAnswer(who, it))),
+                        None => {}
                     }
                 }
                 Waiter::Holds(_) => steps.push(Step::Release(who)),
@@ -144,6 +148,9 @@ impl Local {
         for (epoch, task) in &self.leaders {
             match task {
                 LeaderTask::Ready => steps.push(Step::Lead(*epoch)),
+                LeaderTask::Connecting => {
+                    steps.extend([true, false].map(|it| Step::Connected(*epoch, it)));
+                }
                 LeaderTask::Sleeping { until, woken } if *woken || *until <= self.at() => {
                     steps.push(Step::Lead(*epoch));
                 }
@@ -189,8 +196,7 @@ impl Local {
                 let left = std::mem::replace(&mut self.waiters[who], Waiter::Gone);
                 if let Waiter::Leaving { own, inherited } = left {
                     if inherited {
-                        let task = LeaderTask::Acquiring(own.sent);
-                        self.leaders.insert(own.by, task);
+                        self.goes_on(own);
                     } else {
                         self.give_up(&own, forgets);
                     }
@@ -202,7 +208,28 @@ impl Local {
                     return None;
                 };
                 let own = own.take()?;
-                self.look(who, Some((own, answer)), forgets);
+                self.look(who, Some((own, Some(answer))), forgets);
+            }
+            Step::OwnConnected(who, is_connected) => {
+                let Waiter::In { own: Some(own), .. } = &self.waiters[who] else {
+                    return None;
+                };
+                let sent = self.sends(own.by, is_connected, forgets);
+                let Waiter::In { own, .. } = &mut self.waiters[who] else {
+                    return None;
+                };
+                match (own, sent) {
+                    (Some(own), Some(sent)) => own.sent = Some(sent),
+                    (own, _) => {
+                        let own = own.take()?;
+                        self.look(who, Some((own, None)), forgets);
+                    }
+                }
+            }
+            Step::Connected(epoch, is_connected) => {
+                let sent = self.sends(epoch, is_connected, forgets);
+                let task = sent.map_or(LeaderTask::Ready, LeaderTask::Acquiring);
+                self.leaders.insert(epoch, task);
             }
             Step::Lead(epoch) => self.lead(epoch, forgets),
             Step::Answer(epoch, answer) => self.answer(epoch, answer, forgets),
@@ -328,7 +355,7 @@ impl Local {
         self.waiters[who] = Waiter::In {
             waiter_id: entered.waiter_id,
             woken: false,
-            own: None,
+            own: first.map(|by| OwnAcquire { by, sent: None }),
         };
         self.start(entered.lead, forgets);
         if let Some(((), sender)) = entered.moved
@@ -337,12 +364,6 @@ impl Local {
             self.moves();
             if let Some(sender) = sender {
                 self.wake(sender, forgets);
-            }
-        }
-        if let Some(by) = first {
-            let sent = self.sends(by, forgets);
-            if let (Waiter::In { own, .. }, Some(sent)) = (&mut self.waiters[who], sent) {
-                *own = Some(OwnAcquire { by, sent });
             }
         }
         if self.client.queues.is_closed {
@@ -363,22 +384,38 @@ impl Local {
                 _ => None,
             };
             if let Some(own) = own {
-                let task = LeaderTask::Acquiring(own.sent);
-                self.leaders.insert(own.by, task);
+                self.goes_on(own);
+                return;
             }
         }
     }
 
-    /// Sends an acquire. Without a token that is left, everybody is refused.
-    fn sends(&mut self, epoch: LeaderEpoch, forgets: Forgets) -> Option<SentAcquire> {
+    /// An acquire goes on in a task.
+    fn goes_on(&mut self, own: OwnAcquire) {
+        let task = own
+            .sent
+            .map_or(LeaderTask::Connecting, LeaderTask::Acquiring);
+        self.leaders.insert(own.by, task);
+    }
+
+    /// Sends an acquire, unless it could not connect. Without a token that is left, everybody is
+    /// refused.
+    fn sends(
+        &mut self,
+        epoch: LeaderEpoch,
+        is_connected: bool,
+        forgets: Forgets,
+    ) -> Option<SentAcquire> {
+        if !is_connected {
+            self.tell_queue(forgets, |queue| queue.unsent(epoch, unclear(false)));
+            return None;
+        }
         if self.asked == self.rest.0 {
             let refusal = AttemptFault {
                 may_pass: false,
                 ..unclear(false)
             };
             self.tell_queue(forgets, |queue| queue.unsent(epoch, refusal));
-            let goes_on = self.tell_queue(forgets, |queue| queue.continue_or_dismiss(epoch));
-            self.start(goes_on, forgets);
             return None;
         }
         self.asked += 1;
@@ -386,13 +423,14 @@ impl Local {
         let sends = self.tell(forgets, |client, told| {
             client.sending((&queue_key(), epoch), &sent, told)
         });
+        let sends = sends || forgets == Forgets::ThatItMayNotSend;
         if !sends {
             self.end(sent.token, TokenEnd::Nothing);
         }
         sends.then_some(sent)
     }
 
-    fn look(&mut self, who: usize, read: Option<(OwnAcquire, Answer)>, forgets: Forgets) {
+    fn look(&mut self, who: usize, read: Option<(OwnAcquire, Option<Answer>)>, forgets: Forgets) {
         let Waiter::In { waiter_id, .. } = self.waiters[who] else {
             return;
         };
@@ -409,9 +447,11 @@ impl Local {
             !passed && matches!(it, Waiter::In { waiter_id, .. } if earlier(waiter_id))
         });
         let (own, answer) = read.unzip();
-        let read = own.as_ref().zip(answer).map(|(own, answer)| ReadAnswer {
+        let answer = answer.flatten();
+        let read = own.as_ref().map(|own| ReadAnswer {
             leader_epoch: own.by,
-            answer: Some((&own.sent, landed(&own.sent, answer), HEARD)),
+            answer: (own.sent.as_ref().zip(answer))
+                .map(|(sent, answer)| (sent, landed(sent, answer), HEARD)),
         });
         let (request, waker) = (request(who), LocalWaker::Waiter(who));
         let LookReply {
@@ -422,10 +462,10 @@ impl Local {
         } = self.tell_queue(forgets, |queue| {
             queue.look(&request, (waiter_id, &waker), read)
         });
-        if let Some(own) = own
+        if let Some(sent) = own.and_then(|own| own.sent)
             && answered.cancels_behind
         {
-            self.cleaned_up(own.sent.token);
+            self.cleaned_up(sent.token);
         }
         self.start(lead, forgets);
         let left = match looked {
@@ -447,8 +487,7 @@ impl Local {
         // Its own acquire may still be on its way, if a push was faster.
         if let Waiter::In { own: Some(own), .. } = std::mem::replace(&mut self.waiters[who], left) {
             if self.queue().is_some_and(Queue::has_waiters) {
-                let task = LeaderTask::Acquiring(own.sent);
-                self.leaders.insert(own.by, task);
+                self.goes_on(own);
             } else {
                 self.give_up(&own, forgets);
             }
@@ -468,7 +507,9 @@ impl Local {
 
     /// An acquire is dropped, and with it its leader.
     fn give_up(&mut self, own: &OwnAcquire, forgets: Forgets) {
-        self.unread(&own.sent, forgets);
+        if let Some(sent) = &own.sent {
+            self.unread(sent, forgets);
+        }
         self.gone(own.by, forgets);
     }
 
@@ -519,10 +560,7 @@ impl Local {
             self.passed[who] = true; // it has not claimed its grant in time
         }
         let task = match turn {
-            LeaderTurn::Acquire(_) => match self.sends(epoch, forgets) {
-                Some(sent) => LeaderTask::Acquiring(sent),
-                None => return,
-            },
+            LeaderTurn::Acquire(_) => LeaderTask::Connecting,
             LeaderTurn::Poll { attempt, .. } => LeaderTask::Polling(attempt),
             LeaderTurn::Sleep(until) => LeaderTask::Sleeping {
                 until,
@@ -554,7 +592,7 @@ impl Local {
                 let heard = (true, true);
                 self.tell_queue(forgets, |queue| queue.polled(epoch, of, answer, heard));
             }
-            LeaderTask::Ready | LeaderTask::Sleeping { .. } => {}
+            LeaderTask::Ready | LeaderTask::Connecting | LeaderTask::Sleeping { .. } => {}
         }
     }
 }

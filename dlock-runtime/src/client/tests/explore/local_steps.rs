@@ -38,13 +38,15 @@ pub(super) enum Waiter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnAcquire {
     pub(super) by: LeaderEpoch,
-    pub(super) sent: SentAcquire,
+    /// `None`: it connects.
+    pub(super) sent: Option<SentAcquire>,
 }
 
 /// A leader's task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LeaderTask {
     Ready,
+    Connecting,
     Acquiring(SentAcquire),
     Polling(Attempt),
     Sleeping { until: Moment, woken: bool },
@@ -67,9 +69,13 @@ pub(super) enum Step {
     Dropped(usize),
     /// A holder is done, and gives its lock back.
     Release(usize),
-    /// The answer to a waiter's own acquire.
+    /// A waiter's own acquire has connected, or could not (`false`).
+    OwnConnected(usize, bool),
+    /// The answer to it.
     OwnAnswer(usize, Answer),
     Lead(LeaderEpoch),
+    /// The same of a leader's acquire.
+    Connected(LeaderEpoch, bool),
     /// The answer to a leader's command.
     Answer(LeaderEpoch, Answer),
     Push,
@@ -101,6 +107,8 @@ pub(super) enum Forgets {
     ToStartTheLeader,
     ToSayThatTheLeaderIsGone,
     ToSayThatNobodyReadsTheAnswer,
+    /// It sends although it was told not to.
+    ThatItMayNotSend,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
