@@ -163,8 +163,8 @@ impl<H: ClientHost> QueueStep<'_, H> {
         Some(self.new_leader())
     }
 
-    /// Its first acquire was answered in a task, and the answer is told: its leader goes on in a
-    /// task, unless nobody waits any more.
+    /// The first acquire was answered to the waiter that sent it, which has told the answer: its leader
+    /// goes on in a task, unless nobody waits any more.
     pub(crate) fn continue_or_dismiss(&mut self, leader_epoch: LeaderEpoch) -> Option<LeaderEpoch> {
         if !self.is_current(leader_epoch) {
             return None;

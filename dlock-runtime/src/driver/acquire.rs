@@ -281,7 +281,7 @@ async fn try_once(
     let (open, answer) = match connected {
         Ok((link, when @ (_, within))) => {
             let sent = attempt::prepare(core, spec, &link, false, when);
-            let open = OpenAttempt::alone(core, sent, link);
+            let open = OpenAttempt::new(core, None, sent, link);
             let answer = open.link.acquire(&open.sent.command, within).await;
             let answer = open.landed(answer);
             (Some(open), answer)

@@ -103,7 +103,7 @@ async fn at_once(
         Ok((link, when @ (_, within))) => {
             let open = |spec: &Arc<AcquireSpec>| {
                 let sent = attempt::prepare(core, spec, &link, false, when);
-                OpenAttempt::alone(core, sent, link.clone())
+                OpenAttempt::new(core, None, sent, link.clone())
             };
             let open: Vec<OpenAttempt> = specs.iter().map(open).collect();
             let commands: Vec<Acquire> = open.iter().map(|it| it.sent.command.clone()).collect();

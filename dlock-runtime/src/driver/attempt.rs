@@ -98,28 +98,19 @@ pub(super) struct OpenAttempt {
 }
 
 impl OpenAttempt {
-    /// It is about to be sent for this queue.
-    pub(super) fn of_queue(
+    /// It is about to be sent. `queue`: for this queue, which has been told.
+    pub(super) fn new(
         core: &Arc<Core>,
-        queue: &Arc<AcquireSpec>,
+        queue: Option<&Arc<AcquireSpec>>,
         sent: SentAcquire,
         link: Arc<dyn Link>,
     ) -> Self {
-        Self {
-            core: core.clone(),
-            queue: Some(queue.clone()),
-            sent,
-            link,
-            is_settled: false,
+        if queue.is_none() {
+            core.tell(sent.at, |client, _| client.sending_alone(&sent));
         }
-    }
-
-    /// It is about to be sent, outside any queue.
-    pub(super) fn alone(core: &Arc<Core>, sent: SentAcquire, link: Arc<dyn Link>) -> Self {
-        core.tell(sent.at, |client, _| client.sending_alone(&sent));
         Self {
             core: core.clone(),
-            queue: None,
+            queue: queue.cloned(),
             sent,
             link,
             is_settled: false,

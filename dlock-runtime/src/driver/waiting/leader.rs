@@ -92,15 +92,6 @@ impl Leader {
         runtime.spawn(self.run());
     }
 
-    /// Goes on in a task of its own while anybody waits.
-    fn go_on(mut self, runtime: &Handle) {
-        let goes_on = self.tell(self.now(), |queue| queue.continue_or_dismiss(self.epoch));
-        self.dismissed = goes_on.is_none();
-        if goes_on.is_some() {
-            runtime.spawn(self.run());
-        }
-    }
-
     async fn run(mut self) {
         loop {
             let (turn, now) = self.turn().await;
@@ -149,6 +140,15 @@ impl Leader {
 }
 
 impl EndedAcquire {
+    /// Nothing was sent.
+    pub(super) fn unsent(leader: Leader) -> Self {
+        Self {
+            open: None,
+            answer: None,
+            leader,
+        }
+    }
+
     /// The waiter that sent the acquire tells the answer. `tell`: does that, and looks. Returns what
     /// it has found, and the number of another leader that the queue needs. The leader
     /// [goes on](Self::is_led_on) if the queue needs it.
@@ -213,9 +213,9 @@ impl EndedAcquire {
         leader
     }
 
-    /// A task tells the answer; the leader goes on in another one while anybody waits.
-    pub(super) fn go_on(self, runtime: &Handle) {
-        self.tell_as_task().go_on(runtime);
+    /// A task tells the answer, and goes on as the leader while anybody waits.
+    pub(super) async fn go_on(self) {
+        self.tell_as_task().run().await;
     }
 }
 
@@ -236,12 +236,16 @@ impl Leader {
             let backend = self.core.backend();
             let connected = backend.link_at(now, self.queue_key().key(), within);
             let Some((open, within)) = self.open(spec.as_ref(), connected.await) else {
-                return self.asked(None, None);
+                return EndedAcquire::unsent(self);
             };
             // Awaited here, and not in a future of its own that would keep its arguments, too.
             let answer = open.link.acquire(&open.sent.command, within).await;
             let answer = open.landed(answer);
-            self.asked(Some(open), Some(answer))
+            EndedAcquire {
+                open: Some(open),
+                answer: Some(answer),
+                leader: self,
+            }
         }
     }
 
@@ -267,21 +271,9 @@ impl Leader {
         let by = (self.queue_key(), self.epoch);
         let sends = core.tell(now, |client, told| client.sending(by, &sent, told));
         sends.then(|| {
-            let open = OpenAttempt::of_queue(core, &self.spec, sent, link);
+            let open = OpenAttempt::new(core, Some(&self.spec), sent, link);
             (open, within)
         })
-    }
-
-    pub(super) fn asked(
-        self,
-        open: Option<OpenAttempt>,
-        answer: Option<AttemptAnswer>,
-    ) -> EndedAcquire {
-        EndedAcquire {
-            open,
-            answer,
-            leader: self,
-        }
     }
 
     /// Shows an answer, and returns what its reader knows about its connection.

@@ -102,10 +102,7 @@ impl FirstAcquire {
 
     /// Leaves the acquire, and the leader that follows it, to a task.
     fn run_alone(&self, acquire: BoxedAcquire) {
-        let runtime = self.runtime.clone();
-        self.runtime.spawn(async move {
-            acquire.await.go_on(&runtime);
-        });
+        self.runtime.spawn(async { acquire.await.go_on().await });
     }
 
     fn replace(&self, slot: AcquirePlace) -> AcquirePlace {

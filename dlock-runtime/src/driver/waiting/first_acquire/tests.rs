@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 
 use super::{AcquirePlace, FirstAcquire};
-use crate::driver::waiting::leader::Leader;
+use crate::driver::waiting::leader::{EndedAcquire, Leader};
 use crate::engine::pool::LockPool;
 
 /// When the second waiter joins.
@@ -37,7 +37,7 @@ async fn polled_once(joins: Joins) -> (Arc<FirstAcquire>, Poll<bool>, Arc<Notify
             return Poll::Pending;
         }
         ends.notify_one();
-        let ended = leader.take().map(|leader| leader.asked(None, None));
+        let ended = leader.take().map(EndedAcquire::unsent);
         ended.map_or(Poll::Pending, Poll::Ready)
     });
     let first = Arc::new(FirstAcquire {
