@@ -43,7 +43,7 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn runtime(&self) -> Option<&Handle>;
 
     /// The address at which grants to this connection's waiters are published; `None` if this
-    /// connection receives no pushes, so that its waiters have to poll.
+    /// connection receives no pushes, so that its waiters must poll.
     fn address(&self) -> Option<&Arc<str>>;
 
     /// The server's time after which an acquire prepared at `now` creates nothing, if its answer is

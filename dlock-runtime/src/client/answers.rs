@@ -188,7 +188,7 @@ pub(crate) fn in_the_way(busy: &Busy) -> InTheWay {
 impl<H: ClientHost> Client<H> {
     /// An acquire has ended whose answer nobody reads, or that is one of several keys'; `queue_key`:
     /// of the queue that it was for. `is_open`: a server may have something of it. Returns whether a
-    /// `cancel` has to follow it.
+    /// `cancel` must follow it.
     pub(crate) fn ended(
         &mut self,
         queue_key: Option<&QueueKey>,
@@ -235,7 +235,7 @@ impl<H: ClientHost> QueueStep<'_, H> {
         answered
     }
 
-    /// A leader's acquire could not be sent. Returns for how long an outage has lasted that has to be
+    /// A leader's acquire could not be sent. Returns for how long an outage has lasted that must be
     /// mentioned now.
     pub(crate) fn unsent(
         &mut self,
@@ -295,7 +295,7 @@ impl<H: ClientHost> QueueStep<'_, H> {
         answered
     }
 
-    /// Of an acquire that leaves nothing for a waiter or holder. Returns whether a `cancel` has to
+    /// Of an acquire that leaves nothing for a waiter or holder. Returns whether a `cancel` must
     /// follow it: not if a push came first, and the token is in use or cleaned up already.
     fn ended(&mut self, sent: &SentAcquire, is_open: bool, follows: Option<Moment>) -> bool {
         let is_ours = self.state.queue.ended(sent.token, self.step.now);
@@ -388,7 +388,7 @@ impl<H: ClientHost> QueueStep<'_, H> {
         self.state.queue.pause_unless_told(until, next_freed);
     }
 
-    /// The current leader's acquire failed; returns what has to be mentioned.
+    /// The current leader's acquire failed; returns what must be mentioned.
     fn failed(&mut self, fault: AttemptFault<H::Error>) -> Option<Duration> {
         let error = AcquireRefusal::Server(fault.error);
         if !fault.may_pass {

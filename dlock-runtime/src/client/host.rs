@@ -111,9 +111,9 @@ pub(crate) struct ClientActions<H: ClientHost> {
     pub(crate) wake_too: Vec<H::Waker>,
     /// Wakers that no waiter listens with any more.
     pub(crate) retired: Option<H::Waker>,
-    /// Tokens that are cleaned up from now on: the watchdog has to look at them.
+    /// Tokens that are cleaned up from now on: the watchdog must look at them.
     pub(crate) unowned: [Option<Token>; 2],
-    /// The token of a lease that begins: the watchdog has to watch it.
+    /// The token of a lease that begins: the watchdog must watch it.
     pub(crate) begun: Option<Token>,
 }
 

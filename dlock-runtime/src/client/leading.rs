@@ -16,7 +16,7 @@ use super::tokens::Attempt;
 use super::{Client, QueueStep, Told};
 use crate::values::moment::Moment;
 
-/// What the leader has to do now.
+/// What the leader must do now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LeaderTurn<H: ClientHost> {
     /// Send an acquire for this waiter.
@@ -33,10 +33,10 @@ pub(crate) enum LeaderTurn<H: ClientHost> {
 /// What follows from an answer for its reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answered {
-    /// The acquire may have left something at the server: a `cancel` has to follow it on its own
+    /// The acquire may have left something at the server: a `cancel` must follow it on its own
     /// connection.
     pub(crate) cancels_behind: bool,
-    /// An outage has to be mentioned now: how long it has lasted.
+    /// An outage must be mentioned now: how long it has lasted.
     pub(crate) mention: Option<Duration>,
     /// A waiter has the turn now.
     pub(crate) is_granted: bool,
@@ -66,7 +66,7 @@ impl<H: ClientHost> Client<H> {
 }
 
 impl<H: ClientHost> QueueStep<'_, H> {
-    /// What this leader has to do. If it is to sleep, `waker` wakes it.
+    /// What this leader must do. If it is to sleep, `waker` wakes it.
     pub(crate) fn lead(
         &mut self,
         leader_epoch: LeaderEpoch,

@@ -27,7 +27,7 @@ const REST_AT_MOST: Duration = Duration::from_millis(25);
 pub(crate) struct PastTry {
     /// When the call began: failures before that are others' ends.
     begun: Moment,
-    /// When all tries together have to be answered.
+    /// When all tries together must be answered.
     pub(crate) until: Moment,
     was_late: bool,
     was_elsewhere: bool,
@@ -67,7 +67,7 @@ impl PastTry {
 
 impl<H: ClientHost> Client<H> {
     /// An acquire past the queue was answered, failed, or could not be sent (`sent`: `None`).
-    /// Returns how its call goes on, and whether a `cancel` has to follow the acquire.
+    /// Returns how its call goes on, and whether a `cancel` must follow the acquire.
     pub(crate) fn past_answered(
         &mut self,
         tries: &mut PastTry,

@@ -92,7 +92,7 @@ impl<R, W: ClientWaker> QueuedWaiter<R, W> {
 }
 
 impl<H: ClientHost> QueueState<H> {
-    /// Whether nothing has to be kept for anybody.
+    /// Whether nothing is to be kept for anybody.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_idle() && self.refused.is_empty()
     }

@@ -15,7 +15,7 @@ use crate::values::moment::Moment;
 /// A waiter that has entered its queue.
 pub(crate) struct JoinedQueue<H: ClientHost> {
     pub(crate) waiter_id: WaiterId,
-    /// It has to start a leader with this number, in a task of its own.
+    /// It must start a leader with this number, in a task of its own.
     pub(crate) lead: Option<LeaderEpoch>,
     /// The first acquire, which another waiter has sent from its own poll until now: that waiter
     /// may not be polled while this one waits, so it moves to a task, and its waiter is woken.
@@ -61,7 +61,7 @@ impl<H: ClientHost> Default for LookReply<H> {
 }
 
 impl<H: ClientHost> Client<H> {
-    /// `waker`: wakes the waiter when it has to look. `flight`: called if it is the only waiter and
+    /// `waker`: wakes the waiter when it must look. `flight`: called if it is the only waiter and
     /// an acquire is to be sent at once; makes that acquire, which the waiter sends itself.
     pub(crate) fn enter(
         &mut self,
@@ -141,7 +141,7 @@ impl<H: ClientHost> QueueStep<'_, H> {
         }
     }
 
-    /// Whether there is one waiter, and its leader has to acquire at once.
+    /// Whether there is one waiter, and its leader must acquire at once.
     fn acquires_for_one(&mut self) -> bool {
         let queue = &mut self.state.queue;
         let is_one = queue.waiters().nth(1).is_none();

@@ -57,14 +57,14 @@ impl Deadline {
         }
     }
 
-    /// When a call that waits has to do something by itself next, if it ever has.
+    /// When a call that waits must do something by itself next, if it ever must.
     pub(super) fn next(&self) -> Moment {
         let slow = self.slow.filter(|_| !self.is_slow.load(Ordering::Relaxed));
         let at = |due: Option<Moment>| due.unwrap_or(Moment::NEVER);
         at(self.until).min(at(slow))
     }
 
-    /// Whether the call has to be logged as slow now; only once.
+    /// Whether the call must be logged as slow now; only once.
     pub(super) fn is_slow_now(&self, now: Moment) -> bool {
         let is_slow = self.slow.is_some_and(|slow| now >= slow);
         is_slow && !self.is_slow.swap(true, Ordering::Relaxed)
@@ -112,7 +112,7 @@ impl Deadline {
         }
     }
 
-    /// When a command that is sent now has to be answered: within one `command_timeout`, and within
+    /// When a command that is sent now must be answered: within one `command_timeout`, and within
     /// the one that follows the wait, which all commands share. So a call ends by then, however many
     /// commands it sends: whatever it awaits takes its time from here. If the call stood still past
     /// its wait and nothing was under way, that time begins when it looks again, so that it still
@@ -219,7 +219,7 @@ fn begin(spec: &AcquireSpec, guard: LockGuard, grant: &Grant) -> Result<LockGuar
     }
 }
 
-/// With `min_hold`, the server has to promise the whole lease before the body begins
+/// With `min_hold`, the server must promise the whole lease before the body begins
 /// (docs/inside/protocol.md, Bounds of a hold). Returns whether it has not promised that yet.
 pub(super) fn is_short(spec: &AcquireSpec, grant: &Grant) -> bool {
     spec.terms.bounds.min_hold.is_some()

@@ -252,7 +252,7 @@ impl LeaseCell {
     }
 
     /// The lock goes to another holder in this process. The task that watches over this holder's
-    /// lease is done, and has to be [told](Self::notify).
+    /// lease is done, and must be [told](Self::notify).
     pub(crate) fn hand_on(&self) {
         self.handed_on.store(true, Ordering::Release);
     }

@@ -110,7 +110,7 @@ impl Drop for LockOwner {
 /// Boxed, so that the annotated function's future stays about as small as its body's.
 pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Makes a future in its box. `Box::pin` makes it on the stack if what it holds has to be dropped,
+/// Makes a future in its box. `Box::pin` makes it on the stack if what it holds must be dropped,
 /// and then copies all of it, though most is for what it has not begun yet.
 #[inline]
 pub(crate) fn boxed<F: Future>(future: impl FnOnce() -> F) -> Pin<Box<F>> {

@@ -58,7 +58,7 @@ pub(crate) struct LocalQueue<W> {
     next_freed: Moment,
     /// The next poll is likely to find a grant, so it is sent alone and not batched.
     flushes_early: bool,
-    /// The waiter whose turn it is while the lock is granted, and until when it has to claim it.
+    /// The waiter whose turn it is while the lock is granted, and until when it must claim it.
     turn: Option<(WaiterId, Option<Moment>)>,
     /// Waiters that did not claim their grant, until they respond again.
     unresponsive: BTreeSet<WaiterId>,
@@ -66,7 +66,7 @@ pub(crate) struct LocalQueue<W> {
     has_leader: bool,
 }
 
-/// What the leader has to do.
+/// What the leader must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LeaderStep {
     /// Send an acquire for the first waiter.

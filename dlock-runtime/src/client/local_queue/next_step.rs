@@ -1,4 +1,4 @@
-//! The leader of a local queue: whether there is one, and what it has to do next.
+//! The leader of a local queue: whether there is one, and what it must do next.
 //!
 //! The leader is the task that sends the queue's acquires and polls (`driver/waiting/leader`). This
 //! file decides what it sends next. Invariant: a queue without waiters has no leader after
@@ -38,7 +38,7 @@ impl<W> LocalQueue<W> {
         Some(token)
     }
 
-    /// What the leader has to do now.
+    /// What the leader must do now.
     pub(crate) fn next(&mut self, now: Moment) -> LeaderStep {
         if self.fifo.is_empty() {
             self.has_leader = false;

@@ -7,7 +7,7 @@ use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// What the host of the table has to do; `H` stands for a holder.
+/// What the host of the table must do; `H` stands for a holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action<H> {
     /// Send `renew` and report with [`renewed`](super::Tokens::renewed).

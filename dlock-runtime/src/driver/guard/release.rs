@@ -48,7 +48,7 @@ impl Released {
 
 /// How a holder leaves its lock.
 enum Leaves {
-    /// It has to be given back; the holder is done since then.
+    /// It must be given back; the holder is done since then.
     At(Moment),
     /// It belongs to the process that this one was forked from, and must not be given back here.
     Forked,
@@ -226,8 +226,8 @@ impl LockGuard {
         Some(Leaves::At(now))
     }
 
-    /// Whether the next waiter here may have the lock. It may not if the server has to be told of a
-    /// `min_hold`, if a write may still come late, or if a strict release has to know whether the
+    /// Whether the next waiter here may have the lock. It may not if the server must be told of a
+    /// `min_hold`, if a write may still come late, or if a strict release must know whether the
     /// lock was ours.
     fn may_be_handed_on(&self) -> bool {
         let cell = &self.hold.cell;

@@ -133,7 +133,7 @@ impl ClientState {
     }
 }
 
-/// Wakes who has to look, and drops wakers that are not needed any more.
+/// Wakes who must look, and drops wakers that are not needed any more.
 struct LeftToDo(ClientActions<EngineHost>);
 
 impl Drop for LeftToDo {
@@ -146,7 +146,7 @@ impl Drop for LeftToDo {
     }
 }
 
-/// What the watchdog has to do about a lease that has begun.
+/// What the watchdog must do about a lease that has begun.
 pub(super) struct BegunLease {
     lost: Option<Action<Arc<LeaseCell>>>,
     is_in_time: bool,
@@ -199,7 +199,7 @@ impl SharedClient {
     }
 
     /// Tells the machine what has happened, and carries out what follows after unlocking.
-    /// `nudge`: for each token that the watchdog has to look at.
+    /// `nudge`: for each token that the watchdog must look at.
     #[inline]
     pub(super) fn tell<T>(
         &self,

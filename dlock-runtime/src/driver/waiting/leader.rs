@@ -179,7 +179,7 @@ impl EndedAcquire {
         (looked, lead.filter(|_| self.leader.dismissed))
     }
 
-    /// Whether its leader has to go on in a task.
+    /// Whether its leader must go on in a task.
     pub(super) fn is_led_on(&self) -> bool {
         !self.leader.dismissed
     }
@@ -249,7 +249,7 @@ impl Leader {
         }
     }
 
-    /// Prepares an acquire, which has to be sent now and may take so long. `None`: nothing is to be
+    /// Prepares an acquire, which must be sent now and may take so long. `None`: nothing is to be
     /// sent. Apart from the future that sends it, which would keep what is moved here.
     fn open(
         &self,

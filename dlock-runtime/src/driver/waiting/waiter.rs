@@ -1,7 +1,7 @@
 //! The future of a call for one lock: in its local queue, from when it enters until it has the lock or
 //! stops waiting, or past the queue.
 //!
-//! About the lock it decides nothing: the machine tells it whether it has it, or has to start a
+//! About the lock it decides nothing: the machine tells it whether it has it, or must start a
 //! leader. When its wait is over, it tries past the queue, and still takes the lock if its turn comes
 //! first.
 //! Invariant: a waiter that is dropped leaves the queue, *then* drops its acquire; an acquire that

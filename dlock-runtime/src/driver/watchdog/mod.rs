@@ -73,7 +73,7 @@ impl Watchdog {
     }
 
     /// The server granted this process a token that no local queue waits for: unless it is known
-    /// here in another state, it has to be cleaned up. One such token at a time: forged messages
+    /// here in another state, it must be cleaned up. One such token at a time: forged messages
     /// must not make us send a command for each. What is skipped ends with its claim.
     pub(crate) fn stray(&self, token: Token, claim: Claim, stay: Duration) {
         let now = self.shared().clock.now();
@@ -222,7 +222,7 @@ impl Watchdog {
         &self.leases.shared
     }
 
-    /// Tells the watchdog that something has to be done about a token.
+    /// Tells the watchdog that something must be done about a token.
     pub(super) fn nudge(&self, token: Token) {
         match self.kind {
             WatchdogKind::Thread => self.shared().wake_if_needed(),
