@@ -28,6 +28,7 @@ const SETTINGS: &[(&str, &[&str], &str)] = &[
     ),
     ("DLOCK_MAX_TTL", &["20s", "x"], ""),
     ("DLOCK_DEFAULT_WAIT", &["10ms", "forever", "x"], ""),
+    ("DLOCK_DEFAULT_MAX_HOLD", &["1m", "9ms"], ""),
     ("DLOCK_RELEASE", &["background", "strict", "x"], ""),
     ("DLOCK_CONNECT_TIMEOUT", &["2s", "2h"], ""),
     ("DLOCK_COMMAND_TIMEOUT", &["2s", "2h"], ""),

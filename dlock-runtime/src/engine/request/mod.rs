@@ -331,7 +331,15 @@ impl LockRequest {
             wrong.push(why.to_string());
             None
         });
-        let holds = self.bounds.check(ttl, self.renew.is_some());
+        let mut bounds = self.bounds;
+        if self.renew.is_some() && bounds.max_hold.is_none() {
+            // Never shorter than what the lock itself asks for.
+            let usual = settings.default_max_hold;
+            let usual =
+                usual.map(|usual| [ttl, min_hold].into_iter().flatten().fold(usual, Ttl::max));
+            bounds.max_hold = usual.map(Ttl::get);
+        }
+        let holds = bounds.check(ttl, self.renew.is_some());
         wrong.extend(holds.iter().map(ToString::to_string));
         wrong.extend(self.keys.check().err());
         let kind = self.wanted.check(&mut wrong);
@@ -356,7 +364,7 @@ impl LockRequest {
             terms: LeaseTerms {
                 ttl,
                 renew: interval,
-                bounds: self.bounds,
+                bounds,
                 margin: settings.clock_margin,
             },
             wait,

@@ -116,3 +116,18 @@ async fn a_loss_knows_whether_the_lease_was_renewed() {
         assert_eq!(error.to_string().contains("add `renew`"), !by, "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_pool_bounds_how_long_a_renewed_lock_is_held() {
+    let config = Config::new("memory://").default_max_hold(10 * S);
+    let pool = LockPool::connect(config).await.unwrap();
+    let bounds = |request: LockRequest| request.spec().unwrap().1.terms.bounds.max_hold;
+    let request = || pool.lock("k").ttl(2 * S);
+    assert_eq!(bounds(request()), None, "it ends by itself");
+    assert_eq!(bounds(request().renew()), Some(10 * S));
+    assert_eq!(bounds(request().renew().max_hold(60 * S)), Some(60 * S));
+    let long = request().ttl(30 * S).renew();
+    assert_eq!(bounds(long), Some(30 * S), "never less than a lease");
+    let kept = request().renew().min_hold(20 * S);
+    assert_eq!(bounds(kept), Some(20 * S));
+}

@@ -41,6 +41,10 @@ const SETTINGS: &[(&str, Setting)] = &[
     ("DLOCK_DEFAULT_TTL", Setting::Time(Config::default_ttl)),
     ("DLOCK_MAX_TTL", Setting::Time(Config::max_ttl)),
     ("DLOCK_DEFAULT_WAIT", Setting::Wait(Config::default_wait)),
+    (
+        "DLOCK_DEFAULT_MAX_HOLD",
+        Setting::Time(Config::default_max_hold),
+    ),
     ("DLOCK_RELEASE", Setting::Release(Config::release)),
     ("DLOCK_CONNECTIONS", Setting::Count(Config::connections)),
     (
@@ -97,6 +101,7 @@ impl Config {
     /// | `DLOCK_DEFAULT_TTL` | `10s` | `30s` |
     /// | `DLOCK_MAX_TTL` | `30s`, with `redlock://` | `60s` |
     /// | `DLOCK_DEFAULT_WAIT` | `500ms`, `0s`, `forever` | `3s` |
+    /// | `DLOCK_DEFAULT_MAX_HOLD` | `15m` | no bound |
     /// | `DLOCK_RELEASE` | `background`, `strict` | `confirmed` |
     /// | `DLOCK_CONNECTIONS` | `2` | `1` |
     /// | `DLOCK_CONNECT_TIMEOUT` | `2s` | `1s` |

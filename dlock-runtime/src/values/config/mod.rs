@@ -190,6 +190,31 @@ impl Config {
         self
     }
 
+    /// Bounds how long a renewed lock without a `max_hold` of its own may be held: 10 ms to 24 h, and
+    /// at least the lock's `ttl` and `min_hold`. Default: no bound.
+    ///
+    /// A body that hangs and is renewed would keep its lock for ever. With this setting it loses the
+    /// lock after that time ([`LostCause::MaxHold`](crate::LostCause::MaxHold)), and the key is freed.
+    /// A lock that is not renewed ends with its `ttl` anyway.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, LockPool};
+    /// use std::time::Duration;
+    ///
+    /// let config = Config::new("memory://").default_max_hold(Duration::from_secs(15 * 60));
+    /// let pool = LockPool::connect(config).await?;
+    /// let report = pool.lock("report").renew().acquire().await?; // for 15 minutes at most
+    /// # report.release().await?; Ok(()) }
+    /// ```
+    pub fn default_max_hold(self, time: Duration) -> Self {
+        self.set("default_max_hold", check::lease(time), |it, time| {
+            it.default_max_hold = Some(time);
+        })
+    }
+
     /// Whether the end of a locked body waits for the answer to its release, and fails if the lock
     /// was gone. Default [`Release::Confirmed`]; a lock's own `release` takes precedence.
     pub fn release(mut self, release: Release) -> Self {

@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     /// With several nodes, which the check sees to: the longest lease of the fleet.
     pub(crate) max_ttl: Option<Ttl>,
     pub(crate) default_wait: Wait,
+    /// When a renewed lock is lost that says nothing about it; `None`: never.
+    pub(crate) default_max_hold: Option<Ttl>,
     pub(crate) release: Release,
     pub(crate) connections: usize,
     pub(crate) connect_timeout: Duration,
@@ -52,6 +54,7 @@ impl Default for Settings {
             default_ttl: None,
             max_ttl: None,
             default_wait: Wait::For(Duration::from_secs(3)),
+            default_max_hold: None,
             release: Release::Confirmed,
             connections: 1,
             connect_timeout: Duration::from_secs(1),

@@ -7,7 +7,7 @@ use crate::values::error::LockError;
 use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
-use crate::values::ttl::Margin;
+use crate::values::ttl::{Margin, Ttl};
 use crate::values::wait::Wait;
 
 fn from(variables: &[(&str, &str)]) -> Result<Config, LockError> {
@@ -61,6 +61,8 @@ fn every_variable_sets_its_setting() {
         settings("DLOCK_DEFAULT_TTL", "10s").default_ttl().get(),
         ms(10_000)
     );
+    let most = settings("DLOCK_DEFAULT_MAX_HOLD", "15m").default_max_hold;
+    assert_eq!(most.map(Ttl::get), Some(ms(900_000)));
     assert_eq!(
         settings("DLOCK_DEFAULT_WAIT", "500ms").default_wait,
         Wait::For(ms(500))
