@@ -113,7 +113,7 @@ pub(crate) enum LinkCommand<'a> {
         prefix: &'a str,
         cursor: u64,
     },
-    /// What stands at these locks, for an administrator. Of several keys only if no proxy shards.
+    /// What is stored at these locks, for an administrator. Of several keys only if no proxy shards.
     Inspect {
         keys: &'a [&'a str],
         part: Part,

@@ -146,7 +146,7 @@ impl Link for WitnessedLink {
                         }
                     }
                 }
-                // Also tries the witness. That a replica is away is no missing right: `INFO` tells.
+                // Also tries the witness. A replica that is unreachable is not a missing right: `INFO` tells.
                 LinkReply::Checked(answers) => {
                     let confirmed = self.confirm(Instant::now() + within).await;
                     if let (Some(answers), Err(CommandError::Refused(_, said))) =

@@ -129,7 +129,7 @@ impl<H> Entries<H> {
         Some(changed)
     }
 
-    /// The host looks for what is due by then at the latest, and [says so](Self::looks).
+    /// The host looks for what is due by then at the latest, and tells it by [`looks`](Self::looks).
     pub(super) fn looks_by(&mut self, until: Moment) {
         self.looks_by = Some(until);
     }
