@@ -132,20 +132,21 @@ pub(crate) struct CommandRules {
     /// Another server that has its key may get it instead, if the first one said that it did not
     /// execute it. An acquire is asked for anew, with another token.
     pub(crate) is_redirected: bool,
-    /// Its answer may give a holder a right, which counts only once a witness has confirmed it.
-    pub(crate) may_give_a_right: bool,
+    /// A witness reads its answer: it may give a holder a right, which counts only once the witness
+    /// has confirmed it, or tell of the rights that the witness needs too.
+    pub(crate) is_witnessed: bool,
 }
 
 impl<'a> LinkCommand<'a> {
     /// The table.
     #[expect(clippy::match_same_arms, reason = "each command has a row")]
     pub(crate) fn rules(self) -> CommandRules {
-        let rules = |is_redirected, may_give_a_right| CommandRules {
+        let rules = |is_redirected, is_witnessed| CommandRules {
             is_redirected,
-            may_give_a_right,
+            is_witnessed,
         };
         match self {
-            //                                redirected, may give a right
+            //                                redirected, witnessed
             LinkCommand::AcquireAll(_) => rules(false, true),
             LinkCommand::Poll(_) => rules(true, true),
             LinkCommand::Heartbeat(_) => rules(false, true),
@@ -158,7 +159,7 @@ impl<'a> LinkCommand<'a> {
             LinkCommand::Scan { .. } => rules(false, false),
             LinkCommand::Inspect { .. } => rules(true, false),
             LinkCommand::Ping => rules(false, false),
-            LinkCommand::Check => rules(false, false),
+            LinkCommand::Check => rules(false, true),
         }
     }
 
@@ -270,17 +271,21 @@ impl dyn Link + '_ {
             answer: PhantomData,
         }
     }
+
+    pub(crate) fn ping(&self, within: Duration) -> TypedAnswer<'_, ()> {
+        self.ask(LinkCommand::Ping, within)
+    }
+
+    pub(crate) fn check(&self, within: Duration) -> TypedAnswer<'_, Vec<Answers>> {
+        self.ask(LinkCommand::Check, within)
+    }
 }
 
 macro_rules! typed {
     ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty = $command:expr;)*) => {
-        /// The typed commands.
+        /// The commands with arguments.
         impl dyn Link + '_ {
             $(
-                #[allow(
-                    clippy::elidable_lifetime_names,
-                    reason = "most of them have arguments that live as long"
-                )]
                 pub(crate) fn $name<'a>(
                     &'a self,
                     $($argument: $type,)*
@@ -306,6 +311,4 @@ typed! {
     read(key: &'a str) -> Option<String> = LinkCommand::Read(key);
     scan(prefix: &'a str, cursor: u64) -> Scanned = LinkCommand::Scan { prefix, cursor };
     inspect(keys: &'a [&'a str], part: Part) -> Vec<Stored> = LinkCommand::Inspect { keys, part };
-    ping() -> () = LinkCommand::Ping;
-    check() -> Vec<Answers> = LinkCommand::Check;
 }

@@ -28,6 +28,12 @@ impl<H: Clone> Tokens<H> {
         self.entries.looks_by(until);
     }
 
+    /// Whether the host looks by itself before anything is due.
+    pub(crate) fn looks_in_time(&self) -> bool {
+        let looks_by = self.entries.will_look_by();
+        looks_by.is_some_and(|by| by <= self.next_check())
+    }
+
     /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
     pub(crate) fn next_check_at(&self, token: Token) -> Option<Moment> {
         self.entries.get(token).map(TokenEntry::next_check)

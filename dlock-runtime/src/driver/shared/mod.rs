@@ -105,8 +105,6 @@ pub(super) struct SharedClient {
 #[derive(Debug)]
 pub(super) struct ClientState {
     pub(super) client: Client<EngineHost>,
-    /// When the watchdog will look next; only the watchdog's thread sets it.
-    pub(super) planned: Option<Moment>,
     /// When the next stray grant may be cleaned up.
     pub(super) next_stray: Moment,
     /// Somebody waits, or has waited, until no token is left.
@@ -124,12 +122,6 @@ impl ClientState {
             cleaning_up: census.cleaning_up,
             in_flight: census.acquiring + census.releasing,
         }
-    }
-
-    /// Whether the watchdog wakes by itself before anything is due.
-    fn is_in_time(&self) -> bool {
-        let planned = self.planned;
-        planned.is_some_and(|planned| planned <= self.client.tokens.next_check())
     }
 }
 
@@ -162,7 +154,7 @@ impl SharedClient {
         });
         BegunLease {
             lost: lost.flatten(),
-            is_in_time: state.is_in_time(),
+            is_in_time: state.client.tokens.looks_in_time(),
         }
     }
 
@@ -184,7 +176,6 @@ impl SharedClient {
             home,
             state: Mutex::new(ClientState {
                 client: Client::new(host, rules),
-                planned: None,
                 next_stray: Moment::default(),
                 is_draining: false,
                 closing: false,
@@ -249,7 +240,7 @@ impl SharedClient {
     /// Wakes the watchdog unless it wakes by itself in time.
     pub(super) fn wake_if_needed(&self) {
         let state = self.lock();
-        let in_time = state.is_in_time();
+        let in_time = state.client.tokens.looks_in_time();
         let closing = state.closing;
         drop(state);
         if closing || !in_time {

@@ -69,9 +69,8 @@ async fn watch(leases: &Arc<LeaseTable>) {
             let mut state = leases.shared.lock();
             let actions = state.client.tokens.due(now);
             let next = state.client.tokens.next_check();
-            let planned = next.min(now.plus(CHECK_AT_LEAST_EVERY));
-            state.planned = Some(planned);
-            state.client.tokens.looks_by(planned);
+            let looks_by = next.min(now.plus(CHECK_AT_LEAST_EVERY));
+            state.client.tokens.looks_by(looks_by);
             (actions, next, state.closing)
         };
         for job in leases.sort(actions) {

@@ -114,7 +114,7 @@ impl Link for WitnessedLink {
 
     fn call<'a>(&'a self, command: LinkCommand<'a>, within: Duration) -> Answer<'a, LinkReply> {
         let answer = self.link.call(command, within);
-        if !command.rules().may_give_a_right && !matches!(command, LinkCommand::Check) {
+        if !command.rules().is_witnessed {
             return answer;
         }
         Box::pin(async move {

@@ -18,7 +18,7 @@ use crate::values::token::Token;
 
 /// Taking the lock, and beginning the body.
 impl Process {
-    /// `Waiter::look`, and what `acquire::in_queue` does with the result. `read`: the answer to the
+    /// What `AcquireFuture` does when it is polled. `read`: the answer to the
     /// acquire that it has sent itself.
     pub(super) fn look(
         &mut self,

@@ -134,6 +134,11 @@ impl<H> Entries<H> {
         self.looks_by = Some(until);
     }
 
+    /// When the host looks at the latest; `None`: nobody knows.
+    pub(super) fn will_look_by(&self) -> Option<Moment> {
+        self.looks_by
+    }
+
     /// The host looks now: what was to come later has its place in the timeline.
     pub(super) fn looks(&mut self) {
         self.looks_by = None;

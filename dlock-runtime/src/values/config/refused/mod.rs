@@ -4,6 +4,9 @@
 //!
 //! Invariant: a refusal says why, and what to do instead.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::{self, Display};
 
 use super::{Address, Config, Settings};
@@ -326,16 +329,6 @@ impl Display for RefusedRequest<'_> {
                 f,
                 " can't be had of several servers (`redlock://`): {why}; {instead}"
             ),
-        }
-    }
-}
-
-#[test]
-fn each_setting_of_the_table_is_one() {
-    let config = Config::new("memory://");
-    for row in REFUSED {
-        if let Setting(name) = row.what {
-            assert_eq!(config.gives(name), Some(false), "{name}");
         }
     }
 }
