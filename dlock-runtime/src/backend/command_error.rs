@@ -35,6 +35,12 @@ pub(crate) enum CommandError {
 }
 
 impl CommandError {
+    /// More than once, the server executed it after its time, and changed nothing.
+    pub(crate) fn too_late() -> Self {
+        let why = "the server executed it too late: it, the network or this program is slow, or its clock runs ahead by leaps";
+        CommandError::Unsent(Reason::new(why))
+    }
+
     /// Whether the cause may pass by itself, so that a waiter keeps waiting.
     pub(crate) fn may_pass(&self) -> bool {
         match self {

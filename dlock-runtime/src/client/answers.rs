@@ -81,8 +81,8 @@ pub(crate) enum AcquireRefusal<E> {
     ShutDown,
     /// The lease was over before its grant arrived.
     LeaseOver,
-    /// Again and again the server's clock was ahead of every estimate.
-    ClockAhead,
+    /// Again and again the server executed the acquire after its time.
+    TooLate,
     /// The key has no time to live.
     Endless,
     /// The value at the key has another layout.
@@ -285,7 +285,10 @@ impl<H: ClientHost> QueueStep<'_, H> {
                     .state
                     .retries(self.step.rules.spread)
                     .at_once(self.step.now);
-                answered.mention = self.pause_through(pause, AcquireRefusal::ClockAhead);
+                // That it came too late says less than a failure before.
+                let before = self.state.failed.0.as_deref();
+                let failed = before.map_or(AcquireRefusal::TooLate, |(_, failed)| failed.clone());
+                answered.mention = self.pause_through(pause, failed);
             }
             Ok(Landed::WrongKind { there, .. }) => {
                 self.refuse_all(&AcquireRefusal::WrongKind(there));

@@ -98,7 +98,10 @@ impl<H: ClientHost> Client<H> {
             }
             // Nothing was created, and the server's clock is known better now.
             Ok(Landed::Late) if !replace(&mut tries.was_late, true) => PastTurn::Ask,
-            Ok(Landed::Late) => PastTurn::Refused(AcquireRefusal::ClockAhead),
+            Ok(Landed::Late) => {
+                let own = self.failed_since(queue_key, tries.begun);
+                PastTurn::Refused(own.unwrap_or(AcquireRefusal::TooLate))
+            }
             Ok(Landed::WrongKind { there, .. }) => {
                 PastTurn::Refused(AcquireRefusal::WrongKind(there))
             }

@@ -208,10 +208,7 @@ pub(super) fn in_words(
             let why = "the lease was over before its grant arrived";
             return Some(CommandError::Unclear(Reason::new(why)));
         }
-        AcquireRefusal::ClockAhead => {
-            let why = "the server's clock runs ahead by leaps";
-            return Some(CommandError::Unsent(Reason::new(why)));
-        }
+        AcquireRefusal::TooLate => return Some(CommandError::too_late()),
         AcquireRefusal::Unsettled => {
             return Some(CommandError::Unsettled(Reason::new(
                 "what this process asked for before, or held, stands at the key, and the server has not said what became of it",

@@ -303,7 +303,7 @@ impl QuorumLink {
             (Some(answer), _) if !is_open => Ok(answer),
             (Some(_), _) => unclear("some nodes hold the key as another kind of lock"),
             (None, true) if !is_open => Ok(Acquired::Late { time }),
-            (None, true) => unclear("the clocks of some nodes run ahead by leaps"),
+            (None, true) => unclear("some nodes executed it too late"),
             (None, false) if failed.is_empty() => {
                 unclear("the nodes drew different epochs, and no quorum adopted one")
             }

@@ -35,9 +35,7 @@ impl RedisLink {
                 (WriteReply::Late { time }, sent) => self.connection.heard_time(time, sent),
             }
         }
-        Err(CommandError::Unsent(Reason::new(
-            "the server's clock runs ahead by leaps",
-        )))
+        Err(CommandError::too_late())
     }
 
     async fn send_batch(

@@ -204,7 +204,7 @@ impl EndedAcquire {
             let answered = leader.tell(now, |queue| queue.answered(leader.epoch, answer, heard));
             open.settle(answered.cancels_behind);
             if answered.mention.is_some() {
-                let late = || attempt::in_words(&leader.spec, AcquireRefusal::ClockAhead);
+                let late = || attempt::in_words(&leader.spec, AcquireRefusal::TooLate);
                 if let Some(failed) = failed.or_else(late) {
                     leader.mention(answered.mention, &failed);
                 }
