@@ -124,8 +124,7 @@ async fn a_call_is_not_busy_because_of_its_own_attempt() {
         .await;
         lab.proxy.on(acquires, Action::CutReply(0));
         lab.proxy.on(requests("cancel").every(), Action::CutBefore);
-        lab.proxy
-            .on(requests("shared_cancel").every(), Action::CutBefore);
+        lab.proxy.on(requests("cancel").every(), Action::CutBefore);
         let ended = request.ttl(LONG).wait(COMMAND / 10).acquire().await;
         let is_own = matches!(ended, Ok(_) | Err(LockError::Unavailable { .. }));
         assert!(is_own, "{name}: {ended:?}");

@@ -31,7 +31,7 @@ pub(crate) const ITEM: &str = "item";
 pub(crate) const ON_SERVER: &str = "lock:item";
 
 /// The scripts that tests know by name.
-const OPERATIONS: [&str; 12] = [
+const OPERATIONS: [&str; 10] = [
     "acquire",
     "acquire_all",
     "combined",
@@ -40,9 +40,7 @@ const OPERATIONS: [&str; 12] = [
     "cancel",
     "renew",
     "shared_acquire",
-    "shared_poll",
     "shared_release",
-    "shared_cancel",
     "write",
 ];
 
@@ -143,65 +141,17 @@ async fn connected(config: Config) -> LockPool {
     pool.expect("until it is")
 }
 
+#[path = "../../dlock-runtime/src/backend/redis/lua.rs"]
+#[allow(dead_code, reason = "it has the texts of all scripts")]
+mod lua;
+
 /// The Lua of an operation, as it is sent.
 fn text(operation: &str) -> String {
-    macro_rules! lua {
-        ($name:literal) => {
-            include_str!(concat!(
-                "../../dlock-runtime/src/backend/redis/lua/",
-                $name,
-                ".lua"
-            ))
-        };
-    }
-    let own = match operation {
-        "acquire" => lua!("acquire"),
-        "acquire_all" => lua!("acquire_all"),
-        "combined" => lua!("combined"),
-        "release" => lua!("release"),
-        "write" => lua!("write"),
-        "cancel" => lua!("cancel"),
-        "poll" => lua!("poll"),
-        "renew" => lua!("renew"),
-        "shared_acquire" => lua!("shared_acquire"),
-        "shared_release" => lua!("shared_release"),
-        "shared_cancel" => lua!("shared_cancel"),
-        "shared_poll" => lua!("shared_poll"),
-        _ => panic!("no such script: {operation}"),
-    };
-    let prelude = concat!(lua!("times"), lua!("prelude"));
-    let queue = concat!(
-        lua!("value"),
-        lua!("queue"),
-        lua!("set"),
-        lua!("admit"),
-        lua!("grant")
-    );
-    let (acquire, release) = (
-        lua!("exclusive"),
-        concat!(lua!("keep"), lua!("exclusive_release")),
-    );
-    let shared = concat!(lua!("keep"), lua!("shared"));
-    let before = match operation {
-        "acquire" => {
-            let at_once = concat!(lua!("times"), lua!("acquire_fast_path"));
-            [at_once, lua!("prelude"), queue, acquire].concat()
-        }
-        "combined" => [prelude, lua!("combined_fast_path"), queue, release, acquire].concat(),
-        "release" => {
-            let at_once = concat!(lua!("times"), lua!("release_fast_path"));
-            let in_turn = concat!(lua!("release_in_turn"), lua!("prelude"));
-            [at_once, in_turn, queue, release].concat()
-        }
-        "poll" => [prelude, queue].concat(),
-        "acquire_all" => [prelude, queue, release].concat(),
-        "cancel" => [lua!("cancel_fast_path"), prelude, queue, release].concat(),
-        "write" => concat!(lua!("prelude"), lua!("value")).to_owned(),
-        "renew" => [lua!("renew_fast_path"), prelude, queue, shared].concat(),
-        _ => [prelude, queue, shared].concat(),
-    };
+    let name = operation.to_uppercase();
+    let script = lua::ALL.iter().find(|(it, _)| *it == name);
+    let (_, sections) = script.unwrap_or_else(|| panic!("no such script: {operation}"));
     // As this user may, no more than the beginning of a lock's value is read.
-    (before + own).replace("'GET', lock)", "'GETRANGE', lock, '0', '4096')")
+    lua::text(sections).replace("'GET', lock)", "'GETRANGE', lock, '0', '4096')")
 }
 
 /// A release has one text for each way to compare and delete that a server may have.
@@ -210,13 +160,12 @@ fn texts(operation: &str) -> Vec<String> {
     if operation != "release" {
         return vec![usual];
     }
-    let by_hand = "redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])";
     [
-        by_hand,
+        lua::GET_AND_DEL,
         "redis.pcall('DELEX', KEYS[1], 'IFEQ', ARGV[1])",
         "redis.pcall('DELIFEQ', KEYS[1], ARGV[1])",
     ]
-    .map(|way| usual.replace(by_hand, way))
+    .map(|way| usual.replace(lua::GET_AND_DEL, way))
     .into()
 }
 

@@ -5,6 +5,7 @@
 //! dlock does not do this: docs/inside/design.md says why. Its scripts are sent by hand here, so that
 //! each way gets batches of the same size, and each batch is one write.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use dlock_harness::Cluster;
@@ -18,52 +19,13 @@ use crate::progress::Progress;
 use crate::rounds::{order, ratios};
 use crate::statistics::{Quartiles, real};
 
-macro_rules! script {
-    ($($name:literal),*) => {
-        concat!($(include_str!(concat!("../../../dlock-runtime/src/backend/redis/lua/", $name, ".lua"))),*)
-    };
-}
+#[path = "../../../dlock-runtime/src/backend/redis/lua.rs"]
+#[allow(dead_code, reason = "it has the texts of all scripts")]
+mod lua;
 
-const ACQUIRE: &str = script!(
-    "times",
-    "acquire_fast_path",
-    "prelude",
-    "value",
-    "queue",
-    "set",
-    "admit",
-    "grant",
-    "exclusive",
-    "acquire"
-);
-const RELEASE: &str = script!(
-    "times",
-    "release_fast_path",
-    "release_in_turn",
-    "prelude",
-    "value",
-    "queue",
-    "set",
-    "admit",
-    "grant",
-    "keep",
-    "exclusive_release",
-    "release"
-);
-const COMBINED: &str = script!(
-    "times",
-    "prelude",
-    "combined_fast_path",
-    "value",
-    "queue",
-    "set",
-    "admit",
-    "grant",
-    "keep",
-    "exclusive_release",
-    "exclusive",
-    "combined"
-);
+static ACQUIRE: LazyLock<String> = LazyLock::new(|| lua::text(lua::ACQUIRE));
+static RELEASE: LazyLock<String> = LazyLock::new(|| lua::text(lua::RELEASE));
+static COMBINED: LazyLock<String> = LazyLock::new(|| lua::text(lua::COMBINED));
 const ACROSS: &str = include_str!("across.lua");
 const DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
@@ -131,7 +93,7 @@ pub(super) async fn chapter(lab: &Lab, node: &Cluster) -> Result<Chapter, Failur
     let url = servers.first().ok_or("a cluster has nodes")?;
     let mut redis = connect_far(url).await?;
     let mut control = lab.control_of(&servers).await?;
-    for script in [ACQUIRE, RELEASE, COMBINED, ACROSS, DELETE] {
+    for script in [&**ACQUIRE, &**RELEASE, &**COMBINED, ACROSS, DELETE] {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(script).exec_async(&mut redis).await?;
     }
@@ -194,12 +156,12 @@ fn batch(way: Way, releases: &[Item], acquires: &[Item]) -> Pipeline {
     match way {
         Way::Single => {
             for it in releases {
-                let release = call(&mut pipe, RELEASE).arg(4).arg(&it.lock);
+                let release = call(&mut pipe, &RELEASE).arg(4).arg(&it.lock);
                 let release = release.arg(&it.counter).arg(&it.queue).arg(&it.heartbeats);
                 release.arg(&it.value).arg(0).arg(SECRET);
             }
             for it in acquires {
-                let acquire = call(&mut pipe, ACQUIRE).arg(4).arg(&it.lock);
+                let acquire = call(&mut pipe, &ACQUIRE).arg(4).arg(&it.lock);
                 let acquire = acquire.arg(&it.counter).arg(&it.queue).arg(&it.heartbeats);
                 let acquire = acquire.arg(&it.value).arg(LEASE).arg(FOR_EVER);
                 acquire.arg(0).arg(1).arg(SECRET);
@@ -217,7 +179,7 @@ fn batch(way: Way, releases: &[Item], acquires: &[Item]) -> Pipeline {
         }
         Way::Combined => {
             let all = || releases.iter().chain(acquires);
-            let command = call(&mut pipe, COMBINED).arg(1 + 2 * all().count());
+            let command = call(&mut pipe, &COMBINED).arg(1 + 2 * all().count());
             command.arg(all().next().map(|it| &it.counter));
             for it in all() {
                 command.arg(&it.lock).arg(&it.queue);

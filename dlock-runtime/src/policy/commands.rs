@@ -25,6 +25,15 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    /// Of a holder that does not queue.
+    pub(crate) fn of_holder(key: &Arc<str>, value: &str) -> Self {
+        Self {
+            key: key.clone(),
+            value: value.into(),
+            queues: false,
+        }
+    }
+
     pub(crate) fn kind(&self) -> Letter {
         entry::letter_of(&self.value).unwrap_or(Letter::Exclusive) // as any value SET at a key
     }
@@ -141,7 +150,7 @@ impl Keep {
     }
 }
 
-/// As the scripts read it (`lua/keep.lua`).
+/// As the scripts read it (`kept_for` in `lua/release.lua`).
 impl fmt::Display for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

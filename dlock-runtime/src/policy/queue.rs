@@ -1,5 +1,5 @@
 //! The times and sizes of a key's queue on the server, whose members are entries (`values::entry`).
-//! The scripts have the same times in `times.lua`.
+//! The scripts have the same times in `prelude.lua`.
 
 use std::time::Duration;
 
@@ -16,6 +16,10 @@ pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(7);
 /// The most queue entries that one call of a script handles, over all queues, so that it never
 /// blocks the server for long; the sender repeats the call at once. In this machine it is one step.
 pub(crate) const ENTRIES_AT_ONCE: usize = 200;
+
+/// The server's clock was set back if the last epoch is ahead of it by this much: an epoch is drawn by the
+/// clock, and ahead of it only by the number of those that were drawn in the same microsecond.
+pub(crate) const STEP_BACK: Duration = Duration::from_secs(1);
 
 /// How long something of a token can stay on the server after the last command that could create or
 /// prolong it: a lock for its lease, or a queue entry that is granted just before its heartbeat

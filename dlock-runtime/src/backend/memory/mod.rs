@@ -293,7 +293,9 @@ impl Node for MemoryShared {
         not_after: u64,
         _within: Duration,
     ) -> Answer<'a, Cancelled> {
-        let until = (keep, not_after);
-        ready(self.run(|server, time, outbox| server.take_back_vote(claim, until, time, outbox)))
+        let cancel = |server: &mut Server, time, outbox: &mut Outbox| {
+            server.cancel(claim, keep, not_after, time, outbox)
+        };
+        ready(self.run(cancel))
     }
 }

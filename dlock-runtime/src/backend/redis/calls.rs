@@ -1,6 +1,5 @@
-//! Maps each operation to its script and arguments: the exclusive lock has scripts of its own, the
-//! kinds with many holders share theirs. Sends nothing; the order of the arguments is the one that
-//! the head of each script in `lua/` states.
+//! Maps each operation to its script and arguments. Sends nothing; the order of the arguments is the one
+//! that the head of each script in `lua/` states.
 
 use std::borrow::Cow;
 use std::iter;
@@ -75,31 +74,24 @@ impl ToRedisArgs for Keep {
 
 pub(super) fn acquire(command: &Acquire) -> ScriptCall<'_> {
     let claim = &command.claim;
-    let lease = Word::Number(command.lease.as_millis());
-    let not_after = Word::Number(command.not_after);
-    let value = Word::Text(&claim.value);
-    if claim.kind().is_shared() {
-        return ScriptCall {
-            script: &scripts::SHARED_ACQUIRE,
-            arguments: vec![value, lease, not_after, may_queue(claim)],
-        };
-    }
-    let repair = Word::Number(repair(command));
     ScriptCall {
-        script: &scripts::ACQUIRE,
-        arguments: vec![value, lease, not_after, repair, may_queue(claim)],
+        script: by_kind(claim, &scripts::ACQUIRE, &scripts::SHARED_ACQUIRE),
+        arguments: vec![
+            Word::Text(&claim.value),
+            Word::Number(command.lease.as_millis()),
+            Word::Number(command.not_after),
+            Word::Number(repair(command)),
+            may_queue(claim),
+        ],
     }
 }
 
 /// The same with the lock's key alone.
 pub(super) fn acquire_key(command: &Acquire) -> ScriptCall<'_> {
-    let of_all = acquire(command);
-    let script: &'static Script = if command.claim.kind().is_shared() {
-        &scripts::SHARED_ACQUIRE_KEY
-    } else {
-        &scripts::ACQUIRE_KEY
-    };
-    ScriptCall { script, ..of_all }
+    ScriptCall {
+        script: &scripts::ACQUIRE_KEY,
+        ..acquire(command)
+    }
 }
 
 /// The ttl in ms for a key that has none; 0: leave the key as it is.
@@ -139,67 +131,9 @@ pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> Call
 }
 
 pub(super) fn poll(claim: &Claim) -> ScriptCall<'_> {
-    by_kind(claim, &scripts::POLL, &scripts::SHARED_POLL, [])
-}
-
-/// A poll without a claim: it grants a free lock to the head of the queue.
-pub(super) fn go_on(is_shared: bool) -> ScriptCall<'static> {
-    let (script, nobody): (&'static Script, _) = if is_shared {
-        (&scripts::SHARED_POLL, "1|r|-||1|0|0||")
-    } else {
-        (&scripts::POLL, "")
-    };
     ScriptCall {
-        script,
-        arguments: vec![Word::Text(nobody), Word::Number(0)],
-    }
-}
-
-pub(super) fn release(claim: &Claim, keep: Keep, native: Option<Native>) -> ScriptCall<'_> {
-    let value = Word::Text(&claim.value);
-    let script = if claim.kind().is_shared() {
-        &scripts::SHARED_RELEASE
-    } else {
-        scripts::release(native)
-    };
-    ScriptCall {
-        script,
-        arguments: vec![value, Word::Keep(keep)],
-    }
-}
-
-pub(super) fn cancel(claim: &Claim, keep: Keep, not_after: u64) -> ScriptCall<'_> {
-    let more = [Word::Keep(keep), Word::Number(not_after)];
-    by_kind(claim, &scripts::CANCEL, &scripts::SHARED_CANCEL, more)
-}
-
-/// The same with the lock's key alone, for a claim that has left the queue.
-pub(super) fn cancel_key(claim: &Claim, keep: Keep, not_after: u64) -> ScriptCall<'_> {
-    let script: &'static Script = if claim.kind().is_shared() {
-        &scripts::SHARED_CANCEL_KEY
-    } else {
-        &scripts::CANCEL_KEY
-    };
-    let more = [Word::Number(0), Word::Keep(keep), Word::Number(not_after)];
-    let value = iter::once(Word::Text(&claim.value));
-    ScriptCall {
-        script,
-        arguments: value.chain(more).collect(),
-    }
-}
-
-pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> ScriptCall<'_> {
-    ScriptCall {
-        script: &scripts::SHARED_DOWNGRADE,
-        arguments: vec![Word::Text(&claim.value), Word::Number(ttl.as_millis())],
-    }
-}
-
-/// The same with the lock's key alone.
-pub(super) fn downgrade_key(claim: &Claim, ttl: Ttl) -> ScriptCall<'_> {
-    ScriptCall {
-        script: &scripts::SHARED_DOWNGRADE_KEY,
-        ..downgrade(claim, ttl)
+        script: &scripts::POLL,
+        arguments: vec![Word::Text(&claim.value), may_queue(claim)],
     }
 }
 
@@ -207,7 +141,57 @@ pub(super) fn downgrade_key(claim: &Claim, ttl: Ttl) -> ScriptCall<'_> {
 pub(super) fn poll_key(claim: &Claim) -> ScriptCall<'_> {
     ScriptCall {
         script: &scripts::POLL_KEY,
-        arguments: vec![Word::Text(&claim.value)],
+        ..poll(claim)
+    }
+}
+
+/// A poll without a claim: it grants the lock to the next waiters.
+pub(super) fn go_on() -> ScriptCall<'static> {
+    ScriptCall {
+        script: &scripts::POLL,
+        arguments: vec![Word::Text(""), Word::Number(0)],
+    }
+}
+
+pub(super) fn release(claim: &Claim, keep: Keep, native: Option<Native>) -> ScriptCall<'_> {
+    ScriptCall {
+        script: by_kind(claim, scripts::release(native), &scripts::SHARED_RELEASE),
+        arguments: vec![Word::Text(&claim.value), Word::Keep(keep)],
+    }
+}
+
+pub(super) fn cancel(claim: &Claim, keep: Keep, not_after: u64) -> ScriptCall<'_> {
+    ScriptCall {
+        script: &scripts::CANCEL,
+        arguments: vec![
+            Word::Text(&claim.value),
+            may_queue(claim),
+            Word::Keep(keep),
+            Word::Number(not_after),
+        ],
+    }
+}
+
+/// The same with the lock's key alone, for a claim that has left the queue.
+pub(super) fn cancel_key(claim: &Claim, keep: Keep, not_after: u64) -> ScriptCall<'_> {
+    ScriptCall {
+        script: &scripts::CANCEL_KEY,
+        ..cancel(claim, keep, not_after)
+    }
+}
+
+pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> ScriptCall<'_> {
+    ScriptCall {
+        script: &scripts::DOWNGRADE,
+        arguments: vec![Word::Text(&claim.value), Word::Number(ttl.as_millis())],
+    }
+}
+
+/// The same with the lock's key alone.
+pub(super) fn downgrade_key(claim: &Claim, ttl: Ttl) -> ScriptCall<'_> {
+    ScriptCall {
+        script: &scripts::DOWNGRADE_KEY,
+        ..downgrade(claim, ttl)
     }
 }
 
@@ -248,18 +232,13 @@ pub(super) fn runs<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<(T, usize)
     runs
 }
 
-/// A call whose first arguments are the claim's value, and whether the claim may be queued.
-fn by_kind<'a, const N: usize>(
-    claim: &'a Claim,
-    exclusive: &'static Script,
-    shared: &'static Script,
-    more: [Word<'a>; N],
-) -> ScriptCall<'a> {
-    let is_shared = claim.kind().is_shared();
-    let script = if is_shared { shared } else { exclusive };
-    let about = [Word::Text(&claim.value), may_queue(claim)];
-    let arguments = about.into_iter().chain(more).collect();
-    ScriptCall { script, arguments }
+/// Only the common cases of exclusive locks have parts of their own.
+fn by_kind(claim: &Claim, exclusive: &'static Script, shared: &'static Script) -> &'static Script {
+    if claim.kind().is_shared() {
+        shared
+    } else {
+        exclusive
+    }
 }
 
 fn may_queue(claim: &Claim) -> Word<'static> {

@@ -2,7 +2,7 @@
 //!
 //! A client that may publish, and read the queue, can write a message that looks like a grant. So
 //! each command that may grant passes the scripts a secret, and they publish a MAC with the grant
-//! (`lua/queue.lua`). The secret is not a key in Redis, because that could be read. Invariant: the
+//! (`lua/grant.lua`). The secret is not a key in Redis, because that could be read. Invariant: the
 //! secret is never shown, neither as it was given nor as it is sent.
 
 use std::fmt;

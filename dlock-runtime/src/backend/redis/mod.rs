@@ -30,6 +30,7 @@ mod errors;
 mod grant_key;
 mod io_task;
 mod link;
+mod lua;
 mod membership;
 mod names;
 mod native;

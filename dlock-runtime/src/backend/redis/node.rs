@@ -90,9 +90,9 @@ pub(super) async fn join(
     // So that commands that are sent one right behind the other are not refused by the first one's
     // unknown hash. If the user may not, they are sent by text.
     let mut load = redis::pipe();
-    for script in [&scripts::NODE, &scripts::NODE_SHARED] {
-        load.cmd("SCRIPT").arg("LOAD").arg(script.text(reads));
-    }
+    load.cmd("SCRIPT")
+        .arg("LOAD")
+        .arg(scripts::NODE.text(reads));
     load.ignore_errors();
     let _: Result<Value, _> = load.query_async(&mut connection).await;
     Ok(plan.votes_from(uptime, received))

@@ -189,7 +189,7 @@ fn freed(message: &str) -> Option<&str> {
     (event == FREED && is_key).then_some(key)
 }
 
-/// Reads what the scripts publish (`lua/queue.lua`). Ignores a message of another version, and one
+/// Reads what the scripts publish (`lua/grant.lua`). Ignores a message of another version, and one
 /// with another event (such as those reserved for a holder: its lock was evicted, or others want
 /// it).
 fn read(message: &str) -> Option<Read<'_>> {

@@ -2,8 +2,9 @@
 //!
 //! For exclusive locks only. Invariant: an answer `Not` leaves none of them ours.
 
+use super::operations::entry_of;
 use super::{Publish, Server};
-use crate::policy::commands::{Acquire, AcquiredAll, Keep};
+use crate::policy::commands::{Acquire, AcquiredAll, Claim, Keep};
 
 impl Server {
     /// Takes all locks if each is free and has no waiters, else none. Never queues.
@@ -16,49 +17,49 @@ impl Server {
         if commands.iter().any(|command| time > command.not_after) {
             return AcquiredAll::Late { time };
         }
-        let mut ours = Vec::new();
-        for (at, command) in commands.iter().enumerate() {
-            let claim = &command.claim;
-            if self.holds(claim, time) {
-                ours.push(claim);
-                continue;
-            }
-            self.grant_unless_taken(&claim.key, time, publish);
-            let is_free = self.locks.is_free(&claim.key, time);
-            if !is_free || !self.queues.is_empty(&claim.key, time) {
-                for claim in ours {
-                    self.release(claim, Keep::NOT, time, publish);
+        let mut ours: Vec<&Claim> = Vec::new();
+        for (at, Acquire { claim, .. }) in commands.iter().enumerate() {
+            let busy = self.on(&claim.key, time, publish, |it| {
+                if it.state.holds(&claim.value) {
+                    return Err(None);
                 }
-                let busy = self.in_the_way(&claim.key, time);
-                return AcquiredAll::Not { at, busy };
+                it.grant_next();
+                let may_enter = it.state.is_free() && it.state.queue.is_empty();
+                if may_enter {
+                    Ok(())
+                } else {
+                    Err(Some(it.state.busy(time)))
+                }
+            });
+            match busy {
+                Ok(()) => {}
+                Err(None) => ours.push(claim),
+                Err(Some(busy)) => {
+                    for claim in ours {
+                        self.release(claim, Keep::NOT, time, publish);
+                    }
+                    return AcquiredAll::Not { at, busy };
+                }
             }
         }
-        if ours.len() == commands.len() {
-            return self.all_ours(commands, time);
-        }
-        // Only an earlier execution of this same command can have left some of them ours: take them
-        // anew.
-        let mut epochs = Vec::new();
+        // All of them: the command was duplicated on its way. Only an earlier execution of this same
+        // command can have left some of them ours: then all are taken anew.
+        let is_again = ours.len() == commands.len();
+        let (mut epochs, mut left) = (Vec::new(), None);
         for Acquire { claim, lease, .. } in commands {
-            epochs.push(self.draw_epoch(time));
-            self.sweep(time);
-            self.set(&claim.key, &claim.value, time, lease.get());
+            epochs.push(self.on(&claim.key, time, publish, |it| {
+                let at = (it.draw_epoch(), time);
+                if is_again {
+                    let of_one = it.state.lock.as_ref();
+                    let of_one = of_one.and_then(|lock| lock.left_of(&claim.value, time));
+                    left = left.into_iter().chain(of_one).min();
+                } else {
+                    it.state
+                        .put(&claim.value, &entry_of(claim), lease.get(), at);
+                }
+                at.0
+            }));
         }
-        AcquiredAll::All {
-            time,
-            epochs,
-            left: None,
-        }
-    }
-
-    /// The command was duplicated on its way.
-    fn all_ours(&mut self, commands: &[Acquire], time: u64) -> AcquiredAll {
-        let lefts = commands.iter().filter_map(|command| {
-            let (_, left) = self.yours_alone(&command.claim, time)?;
-            Some(left)
-        });
-        let left = lefts.min();
-        let epochs = commands.iter().map(|_| self.draw_epoch(time)).collect();
         AcquiredAll::All { time, epochs, left }
     }
 }

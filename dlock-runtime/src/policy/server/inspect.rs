@@ -2,53 +2,57 @@
 //! that it drops what has lapsed.
 
 use super::Server;
-use super::locks::{self, Lock};
+use super::key_state::KeyState;
+use super::lock::{self, Lock};
 use crate::values::report::{Part, Stored, StoredLock, StoredSet};
 
 impl Server {
     /// The keys that begin with this text.
     pub(crate) fn keys(&mut self, prefix: &str, time: u64) -> Vec<String> {
-        self.locks.sweep(time);
-        self.locks.beginning_with(prefix)
+        self.drop_lapsed(time);
+        let locked = self.keys.iter().filter(|(_, it)| it.lock.is_some());
+        let keys = locked.filter(|(key, _)| key.starts_with(prefix));
+        keys.map(|(key, _)| key.to_string()).collect()
     }
 
     pub(crate) fn inspect(&mut self, key: &str, part: Part, time: u64) -> Stored {
-        let queue = self.queues.all(key, time);
+        let last_epoch = Some(self.last_epoch).filter(|it| *it > 0);
+        let nothing = KeyState::default();
+        let state = self.live(key, time).map_or(&nothing, |it| &*it);
+        let queue = state.queue.all();
         let read = || queue.iter().skip(part.from).take(part.most);
         let bytes = |entry: &str| entry.as_bytes().to_vec();
+        let silent = read().filter(|it| !it.is_alive(time));
         Stored {
             time,
-            lock: self.stored_lock(key, part, time),
+            lock: stored_lock(state.lock.as_ref(), part, time),
             queue: read().map(|it| (bytes(&it.entry), it.arrival())).collect(),
-            silent: read()
-                .filter(|it| !it.is_alive(time))
-                .map(|it| bytes(&it.entry))
-                .collect(),
+            silent: silent.map(|it| bytes(&it.entry)).collect(),
             queue_len: queue.len(),
-            last_epoch: Some(self.last_epoch).filter(|it| *it > 0),
+            last_epoch,
         }
     }
+}
 
-    fn stored_lock(&mut self, key: &str, part: Part, time: u64) -> StoredLock {
-        match self.locks.live(key, time) {
-            None => StoredLock::Nothing,
-            Some(Lock::One(held)) => StoredLock::Value {
-                value: held.value.as_bytes().to_vec(),
-                left: held.left(time),
-            },
-            Some(Lock::Many(set)) => {
-                let all = set.by_end();
-                let read = all.iter().skip(part.from).take(part.most);
-                let last_end = all.last().map_or(time, |(_, ends)| *ends);
-                StoredLock::Set(StoredSet {
-                    members: read
-                        .map(|(it, ends)| (it.as_bytes().to_vec(), *ends))
-                        .collect(),
-                    last: set.to_string().into_bytes(),
-                    count: all.len(),
-                    left: Some(locks::left(last_end, time)),
-                })
-            }
+fn stored_lock(lock: Option<&Lock>, part: Part, time: u64) -> StoredLock {
+    match lock {
+        None => StoredLock::Nothing,
+        Some(Lock::One(held)) => StoredLock::Value {
+            value: held.value.as_bytes().to_vec(),
+            left: held.left(time),
+        },
+        Some(Lock::Many(set)) => {
+            let all = set.by_end();
+            let read = all.iter().skip(part.from).take(part.most);
+            let last_end = all.last().map_or(time, |(_, ends)| *ends);
+            StoredLock::Set(StoredSet {
+                members: read
+                    .map(|(it, ends)| (it.as_bytes().to_vec(), *ends))
+                    .collect(),
+                last: set.to_string().into_bytes(),
+                count: all.len(),
+                left: Some(lock::left(last_end, time)),
+            })
         }
     }
 }

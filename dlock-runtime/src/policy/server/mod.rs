@@ -1,9 +1,11 @@
 //! The server's side of the protocol: what the Lua scripts do, as a pure machine.
 //!
 //! `memory://` runs it, a model checker explores it, and `backend/redis/lua` is tested against it
-//! operation by operation. `exclusive` has the operations of the lock with one holder, `shared`
-//! those of the other kinds, `grant` what they share; `voting` has those of a node of a quorum, whose
-//! locks nobody queues for; `inspect` reads.
+//! operation by operation. `key_state` is what is stored about a key: `lock` (a value, or a `set` of
+//! holders), `wait_queue` and `hints`. `operations` has what is done with it, for all kinds at once,
+//! and `grant` what each operation ends with; `acquire_all` takes several keys; `window` loads a key's
+//! state from elsewhere; `voting` has what
+//! only a node of a quorum does, whose locks nobody queues for; `inspect` reads.
 //!
 //! Invariants: a key has one value or one set of holders; `last_epoch` only grows; nothing is
 //! created for a claim after its `not_after`; only `acquire` creates, and a grant only out of the
@@ -13,30 +15,31 @@
 //! Never in this folder: a rule that the scripts of `backend/redis/lua` do not have too.
 
 mod acquire_all;
-mod exclusive;
 mod grant;
+mod hints;
 #[cfg(test)]
 mod hooks;
 mod inspect;
-mod locks;
-mod queues;
+mod key_state;
+mod lock;
+mod operations;
 mod set;
-mod shared;
 mod voting;
+mod wait_queue;
+pub(crate) mod window;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::locks::{Lock, Locks};
-use self::queues::ServerQueues;
-use self::voting::Hints;
+use self::key_state::KeyState;
+use self::operations::OnKey;
 use super::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Keep, Left, Polled, PushedGrant, Renewal,
-    Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant, Renewal, Renewed,
 };
 use super::queue;
-use crate::values::entry::{self, Entry};
-use crate::values::ttl;
+use super::quorum::commands::{Adopted, Ballot, Vote};
+use crate::values::ttl::{self, Ttl};
 
 /// Delivers a grant to its waiter.
 pub(crate) trait Publish {
@@ -63,9 +66,7 @@ pub(crate) enum Reached {
 /// All locks of one server, and their queues.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
-    locks: Locks,
-    queues: ServerQueues,
-    hints: Hints,
+    keys: BTreeMap<Arc<str>, KeyState>,
     last_epoch: u64,
     /// The longest lease of a grant from the queue.
     claim: Duration,
@@ -76,9 +77,7 @@ pub(crate) struct Server {
 impl Default for Server {
     fn default() -> Self {
         Self {
-            locks: Locks::default(),
-            queues: ServerQueues::default(),
-            hints: Hints::default(),
+            keys: BTreeMap::new(),
             last_epoch: 0,
             claim: queue::CLAIM,
             sweep_at: 0,
@@ -103,21 +102,12 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Acquired {
-        if time > command.not_after {
-            return Acquired::Late { time };
-        }
-        match shared(&command.claim) {
-            None => self.acquire_exclusive(command, time, publish),
-            Some(entry) => self.acquire_shared(command, &entry, time, publish),
-        }
+        self.on(&command.claim.key, time, publish, |it| it.acquire(command))
     }
 
     /// What became of a claim in the queue; counts as a sign of life.
     pub(crate) fn poll(&mut self, claim: &Claim, time: u64, publish: &mut dyn Publish) -> Polled {
-        match shared(claim) {
-            None => self.poll_exclusive(claim, time, publish),
-            Some(entry) => self.poll_shared(claim, &entry, time, publish),
-        }
+        self.on(&claim.key, time, publish, |it| it.poll(claim))
     }
 
     /// Gives the lock back; if it is to be kept, the entry stays without an owner instead.
@@ -128,18 +118,11 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> GivenBack {
-        match shared(claim) {
-            None => GivenBack {
-                found: self.release_exclusive(claim, keep, time, publish),
-                rest: 0,
-                is_open: false,
-            },
-            Some(entry) => self.release_shared(claim, &entry, keep, time, publish),
-        }
+        self.on(&claim.key, time, publish, |it| it.release(claim, keep))
     }
 
     /// As `release`, for a claim that may be in the queue, or whose acquire may not have arrived
-    /// yet.
+    /// yet. At a node of a quorum it takes the vote back.
     pub(crate) fn cancel(
         &mut self,
         claim: &Claim,
@@ -148,80 +131,107 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Cancelled {
-        let waited = self.queues.leave(&claim.key, claim.queue_entry(), time);
-        let given_back = self.release(claim, keep, time, publish);
-        let found = waited || given_back.found;
-        Cancelled {
-            time,
-            found,
-            conclusive: found || time > not_after,
-            rest: given_back.rest,
-        }
+        let cancel = |it: &mut OnKey<'_>| it.cancel(claim, keep, not_after);
+        self.on(&claim.key, time, publish, cancel)
     }
 
-    pub(crate) fn renew(&mut self, item: &Renewal, time: u64) -> Renewed {
-        if item.claim.kind().is_shared() {
-            self.renew_shared(item, time)
-        } else {
-            self.renew_exclusive(item, time)
-        }
+    /// Turns a writer into a reader; whether the claim is a reader now.
+    pub(crate) fn downgrade(
+        &mut self,
+        claim: &Claim,
+        ttl: Ttl,
+        time: u64,
+        publish: &mut dyn Publish,
+    ) -> bool {
+        self.on(&claim.key, time, publish, |it| it.downgrade(claim, ttl))
+    }
+
+    /// Asks a node of a quorum for its vote.
+    pub(crate) fn vote(&mut self, ballot: &Ballot, time: u64, publish: &mut dyn Publish) -> Vote {
+        self.on(&ballot.claim.key, time, publish, |it| it.vote(ballot))
+    }
+
+    /// Raises the epoch of a node to that of the quorum.
+    pub(crate) fn adopt(&mut self, claim: &Claim, epoch: u64, time: u64) -> Adopted {
+        self.on(&claim.key, time, &mut ToNobody, |it| it.adopt(claim, epoch))
+    }
+
+    pub(crate) fn renew(&mut self, Renewal { claim, ttl }: &Renewal, time: u64) -> Renewed {
+        let until = time + ttl.as_millis() * 1000;
+        let lock = self.live(&claim.key, time).and_then(|it| it.lock.as_mut());
+        Renewed::by_holder(lock.is_some_and(|it| it.renew(&claim.value, until, time)))
     }
 
     pub(crate) fn holds(&mut self, claim: &Claim, time: u64) -> bool {
-        match self.locks.live(&claim.key, time) {
-            None => false,
-            Some(Lock::One(held)) => held.value == claim.value,
-            Some(Lock::Many(set)) => set.held_as(&claim.value).is_some(),
-        }
+        let state = self.live(&claim.key, time);
+        state.is_some_and(|it| it.holds(&claim.value))
     }
 
     /// The value at the key, or the entry of the first holder.
     pub(crate) fn read(&mut self, key: &str, time: u64) -> Option<String> {
-        match self.locks.live(key, time)? {
-            Lock::One(held) => Some(held.value.to_string()),
-            Lock::Many(set) => set.named().map(|entry| entry.to_string()),
+        let lock = self.live(key, time)?.lock.as_ref()?;
+        lock.named().map(|it| it.to_string())
+    }
+
+    /// Runs an operation on a key, of which nothing is lapsed.
+    fn on<T>(
+        &mut self,
+        key: &Arc<str>,
+        time: u64,
+        publish: &mut dyn Publish,
+        run: impl FnOnce(&mut OnKey<'_>) -> T,
+    ) -> T {
+        self.sweep(time);
+        let state = self.keys.entry(key.clone()).or_default();
+        state.tidy_at(self.last_epoch, time);
+        let answer = run(&mut OnKey {
+            key,
+            state: &mut *state,
+            last_epoch: &mut self.last_epoch,
+            claim: self.claim,
+            time,
+            publish,
+            more: false,
+        });
+        if state.is_empty() {
+            self.keys.remove(key);
         }
+        answer
     }
 
-    fn in_the_way(&mut self, key: &str, time: u64) -> Busy {
-        let (left, value) = match self.locks.live(key, time) {
-            Some(Lock::One(held)) => (
-                held.left(time).map_or(Left::Endless, Left::For),
-                held.value.to_string(),
-            ),
-            Some(Lock::Many(set)) => (
-                Left::For(locks::left(set.next_end().unwrap_or(time), time)),
-                set.named().map(|it| it.to_string()).unwrap_or_default(),
-            ),
-            // Behind a queue entry that can't be read, or a writer that was told at a node.
-            None => (Left::For(Duration::ZERO), String::new()),
-        };
-        Busy { time, left, value }
-    }
-
-    /// Above all earlier epochs, and above the clock, so that epochs grow even after `last_epoch`
-    /// is lost.
-    fn draw_epoch(&mut self, time: u64) -> u64 {
-        self.last_epoch = time.max(self.last_epoch + 1);
-        self.last_epoch
+    /// What is stored about a key and has not lapsed.
+    fn live(&mut self, key: &str, time: u64) -> Option<&mut KeyState> {
+        self.keys.get_mut(key)?.tidy(time);
+        if self.keys.get(key)?.is_empty() {
+            self.keys.remove(key);
+        }
+        self.keys.get_mut(key)
     }
 
     /// Drops what has lapsed whenever the number of keys has doubled: constant cost for each
     /// insert.
     fn sweep(&mut self, time: u64) {
-        let stored = |it: &Self| it.locks.len() + it.queues.len() + it.hints.len();
-        if stored(self) >= self.sweep_at.max(64) {
-            self.locks.sweep(time);
-            self.queues.sweep(time);
-            self.hints.sweep(time);
-            self.sweep_at = stored(self) * 2;
+        if self.keys.len() >= self.sweep_at.max(64) {
+            self.drop_lapsed(time);
+            self.sweep_at = self.keys.len() * 2;
         }
+    }
+
+    fn drop_lapsed(&mut self, time: u64) {
+        self.keys.retain(|_, state| {
+            state.tidy(time);
+            !state.is_empty()
+        });
     }
 }
 
-/// The entry of a claim of a kind with many holders.
-fn shared(claim: &Claim) -> Option<Entry<'_>> {
-    entry::read(&claim.value).filter(|entry| entry.letter.is_shared())
+/// Where nobody is told of anything.
+struct ToNobody;
+
+impl Publish for ToNobody {
+    fn publish(&mut self, _: &str, _: &PushedGrant) -> Reached {
+        Reached::Nobody
+    }
 }
 
 fn micros(duration: Duration) -> u64 {

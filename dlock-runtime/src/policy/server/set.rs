@@ -61,6 +61,34 @@ impl Set {
         }
     }
 
+    /// As it is stored; `None`: it is none of ours.
+    pub(super) fn load(meta: &str, entries: &[(Arc<str>, u64)]) -> Option<Self> {
+        let (kind, noted) = match meta.split_once("||") {
+            Some((kind, noted)) => (kind, Some(noted.parse().ok()?)),
+            None => (meta, None),
+        };
+        let mut fields = kind.strip_prefix(META)?.split('|');
+        let meta = match (fields.next()?, fields.next()) {
+            ("rw", _) => Meta::ReadWrite,
+            ("p", _) => Meta::Permits,
+            ("o", Some(owner)) => Meta::Owner {
+                owner: owner.into(),
+                epoch: fields.next()?.parse().ok()?,
+            },
+            _ => return None,
+        };
+        let holder = |(entry, expires): &(Arc<str>, u64)| {
+            let take = entry::read(entry).map_or(1, |it| it.take);
+            let expires = *expires;
+            (entry.clone(), SetEntry { expires, take })
+        };
+        Some(Self {
+            meta,
+            noted,
+            holders: entries.iter().map(holder).collect(),
+        })
+    }
+
     /// Whether one more entry may hold the lock beside the current holders.
     pub(super) fn fits(&self, entry: &Entry<'_>) -> bool {
         match (&self.meta, entry.letter) {
@@ -100,6 +128,11 @@ impl Set {
         self.holders.get(&held_as).map(|it| it.expires)
     }
 
+    /// When an entry ends.
+    pub(super) fn end_of(&self, entry: &str) -> Option<u64> {
+        self.holders.get(entry).map(|it| it.expires)
+    }
+
     pub(super) fn renew(&mut self, value: &str, until: u64, time: u64) -> bool {
         let Some(held_as) = self.held_as(value) else {
             return false;
@@ -136,9 +169,9 @@ impl Set {
         self.holders.contains_key(&*reader)
     }
 
-    /// Drops lapsed holders; whether any holder is left. If the first one ends later than it can, the
-    /// clock was set back, and no entry stays for as long as the step.
-    pub(super) fn drop_lapsed(&mut self, time: u64) -> bool {
+    /// The clock was set back: if the first entry ends later than it can, no entry stays for as long as
+    /// the step.
+    pub(super) fn cut_ends(&mut self, time: u64) {
         let first = self.holders.iter().min_by_key(order);
         if first.is_some_and(|(it, holder)| holder.expires > self.latest_end(it, time)) {
             let each = self.holders.iter();
@@ -147,6 +180,10 @@ impl Set {
                 holder.expires = holder.expires.min(latest);
             }
         }
+    }
+
+    /// Drops lapsed holders; whether any holder is left.
+    pub(super) fn drop_lapsed(&mut self, time: u64) -> bool {
         self.holders.retain(|_, holder| holder.expires > time);
         !self.holders.is_empty()
     }

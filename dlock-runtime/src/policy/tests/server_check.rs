@@ -524,20 +524,17 @@ fn a_clock_is_judged_by_what_is_proved() {
 #[test]
 fn every_command_of_the_scripts_is_tried() {
     let sources = concat!(
-        include_str!("../../backend/redis/lua/acquire_fast_path.lua"),
-        include_str!("../../backend/redis/lua/admit.lua"),
-        include_str!("../../backend/redis/lua/combined_fast_path.lua"),
-        include_str!("../../backend/redis/lua/confirm_key.lua"),
-        include_str!("../../backend/redis/lua/exclusive.lua"),
+        include_str!("../../backend/redis/lua/acquire.lua"),
+        include_str!("../../backend/redis/lua/combined.lua"),
         include_str!("../../backend/redis/lua/grant.lua"),
         include_str!("../../backend/redis/lua/heartbeat.lua"),
+        include_str!("../../backend/redis/lua/holders.lua"),
+        include_str!("../../backend/redis/lua/lock.lua"),
         include_str!("../../backend/redis/lua/prelude.lua"),
         include_str!("../../backend/redis/lua/queue.lua"),
-        include_str!("../../backend/redis/lua/release_in_turn.lua"),
-        include_str!("../../backend/redis/lua/renew_fast_path.lua"),
+        include_str!("../../backend/redis/lua/release.lua"),
+        include_str!("../../backend/redis/lua/renew.lua"),
         include_str!("../../backend/redis/lua/set.lua"),
-        include_str!("../../backend/redis/lua/shared.lua"),
-        include_str!("../../backend/redis/lua/shared_acquire.lua"),
         include_str!("../../backend/redis/lua/value.lua"),
     );
     let parts = sources.split("('").skip(1);

@@ -360,10 +360,9 @@ impl RedisLink {
     pub(super) fn clear_queue<T>(&self, claim: &Claim, done: Done<T>) -> T {
         if done.more {
             let (connection, lock) = (self.connection.clone(), claim.key.clone());
-            let is_shared = claim.kind().is_shared();
             self.connection.runtime.spawn(async move {
                 for _ in 0..MOST_ROUNDS {
-                    let call = calls::go_on(is_shared);
+                    let call = calls::go_on();
                     let reply = connection
                         .script_on(&lock, call, connection.command_timeout)
                         .await;
@@ -397,7 +396,7 @@ impl RedisLink {
         within: Duration,
     ) -> Result<Holders, CommandError> {
         let (keys, arguments) = ([lock], [entry]);
-        let script = &scripts::SHARED_HOLDERS;
+        let script = &scripts::HOLDERS;
         let until = Instant::now() + within;
         let reply = self.connection.script(script, &keys, &arguments, within);
         match reply.await {

@@ -1,59 +1,55 @@
 -- acquire_all: takes several exclusive locks if each is free and has an empty queue; otherwise
 -- takes none. Never queues. The client sends it once per value. It creates nothing after not_after.
 -- If the server executes it twice, the second run replies with the time left.
--- KEYS  1 the epoch counter, then for each lock: the lock, queue and heartbeats (see queue.lua)
+-- KEYS  1 the epoch counter, then for each lock: the lock, queue and heartbeats (see entering.lua)
 -- ARGV  1 not_after µs, 2 lease ms, then the value for each lock, and the fleet's secret (see
---       queue.lua)
+--       publish.lua)
 -- reply {1, T, epoch}        all granted: the first lock has this epoch, the next ones those after
 --                            it
---       {2, T, i, pttl, value}  nothing taken: lock i (from 0) is held by another value, or has a
---                            queue; pttl and value as in acquire.lua, or those of a set's holder
---       {4, T, epoch, pttl}  the values already hold all locks: this command was duplicated; pttl
+--       {2, T, i, left, entry}  nothing taken: lock i (from 0) is held by another, or has a queue;
+--                            left and entry as for acquire.lua
+--       {4, T, epoch, left}  the values already hold all locks: this command was duplicated; left
 --                            is the shortest
 --       {5, T}               late: T is past not_after
---       {10, T}              undecided: more entries were dead than one call removes; repeat at
+--       {10, T}              undecided: more entries had lapsed than one call removes; repeat at
 --                            once
-local counter, T, lease = KEYS[1], now(), ARGV[2]
+local number, ours, left = #ARGV - 3, {}, nil
+local function at(i)
+  counter, lock, queue, heartbeats = KEYS[1], KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1]
+  return {value = ARGV[i + 2], letter = 'x'}
+end
 if T > tonumber(ARGV[1]) then
   return {5, T}
 end
-local number = #ARGV - 3
-local ours, left = {}, nil
 for i = 1, number do
-  local lock, queue, heartbeats, value = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1], ARGV[i + 2]
-  local held, err = look(lock)
-  if err and not is_other_type(err) then
+  local e = at(i)
+  local err = stands_at(e)
+  if err then
     return redis.error_reply(err)
-  end
-  local there, more = held and ONE or err and (meta(lock) or ONE), nil
-  local is_other = there == ONE and not held -- of another type
-  if there ~= ONE then
-    there, more = drop_lapsed(lock, there, T)
-    if not more then
-      local done
-      done, there, more = pcall(grant_all, lock, counter, queue, heartbeats, there, T)
-      if not done then
-        there, more, is_other = ONE, nil, true -- an error is in the way, too: asked for alone, the lock says which
-      end
-    end
-    if more then
-      return {10, T}
-    end
-  end
-  local taken = there or first_entry(queue)
-  if held == value then
+  elseif held_as(e) then
     local pttl = redis.call('PTTL', lock)
     left = math.min(left or pttl, pttl)
-    ours[#ours + 1] = {lock, queue, heartbeats, value}
-  elseif taken then
-    for _, it in ipairs(ours) do
-      release(it[1], counter, it[2], it[3], it[4], '0', T)
+    ours[#ours + 1] = i
+  else
+    local more, done = drop_lapsed(), true
+    if not more then
+      done, more = pcall(grant_all)
     end
-    local pttl, named = -1, ''
-    if not is_other then
-      pttl, named = in_the_way(lock, there, T)
+    if not done then
+      there = OTHER -- an error is in the way, too: asked for alone, the lock says which
+    elseif more then
+      return {10, T}
     end
-    return {2, T, i - 1, pttl, named}
+    if there or first_entry() then
+      local pttl, named = -1, ''
+      if there ~= OTHER then
+        pttl, named = in_the_way()
+      end
+      for _, it in ipairs(ours) do
+        release(at(it), '0')
+      end
+      return {2, T, i - 1, pttl, named}
+    end
   end
 end
 local again = #ours == number
@@ -62,11 +58,11 @@ if again and left > 0 then
   redis.call('PEXPIRE', KEYS[2], redis.call('PTTL', KEYS[2]))
 end
 -- First, so that the whole call is refused when memory is out.
-local epoch = draw_epochs(counter, T, number)
+local epoch = draw_epochs(T, number, string.format('%.0f', T + number - 1))
 if again then
   return {4, T, epoch, left}
 end
 for i = 1, number do
-  redis.call('SET', KEYS[3 * i - 1], ARGV[i + 2], 'PX', lease)
+  put(at(i), ARGV[2], epoch)
 end
 return {1, T, epoch}

@@ -1,21 +1,31 @@
--- cancel: leaves the queue and releases the lock, for a value whose acquire may still arrive.
+-- cancel: leaves the queue and releases the lock, for an entry whose acquire may still arrive.
 -- Idempotent; the client repeats it until the reply is conclusive.
--- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 value, 2 '1': the value may be queued, 3 as 2 of release, 4 not_after µs of
---       its acquire (0: the acquire was answered), 5 the fleet's secret (see queue.lua)
--- reply {found, conclusive, T}; found: the value was queued, or held the lock; {…, 0, 1}: more
---       entries were dead than one call removes, and the lock has not been granted yet
--- This is the slow path; cancel_fast_path.lua precedes it in the script.
-local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local value, T = ARGV[1], now()
-local waited = 0
-if ARGV[2] == '1' then
-  waited = leave(queue, heartbeats, value)
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see entering.lua); or
+--       the lock alone, in a slot that is moving, for an entry that is not queued: nobody is granted
+--       the lock
+-- ARGV  1 entry, 2 '1': the entry may be queued, 3 as 2 of release.lua, 4 not_after µs of its acquire
+--       (0: the acquire was answered), 5 the fleet's secret (see publish.lua)
+-- reply {found, conclusive, T, rest, more}; found: the entry was queued, or held the lock; rest, more
+--       and {10, T}: as for release.lua
+
+--@ fast
+-- The common case: another value holds the lock, so there is nothing to grant.
+held = redis.pcall('GET', lock)
+if type(held) == 'string' and held ~= '' and held ~= ARGV[1] then
+  local found = ARGV[2] == '1' and leave(ARGV[1]) or 0
+  return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T}
 end
-local found, err, more = release(lock, counter, queue, heartbeats, value, ARGV[3], T)
+
+--@ script
+local e, waited = entry_of(ARGV[1]), 0
+if ARGV[2] == '1' then
+  waited = leave(e.value)
+end
+local found, rest, more, err = release(e, ARGV[3])
 if err then
   return redis.error_reply(err)
+elseif not found then
+  return {10, T}
 end
 found = math.max(found, waited)
-local conclusive = (found == 1 or T > tonumber(ARGV[4])) and 1 or 0
-return more and {found, conclusive, T, 0, 1} or {found, conclusive, T}
+return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T, rest, more and 1 or 0}

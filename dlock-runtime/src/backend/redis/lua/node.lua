@@ -1,49 +1,131 @@
--- node: what clients ask of a node of a quorum about exclusive locks (policy/server/voting.rs has the
--- semantics). Each item fails by itself; those about one lock are executed in the given order.
--- KEYS  for each run of items: their locks and then, except for b, their epoch counters; last, a key
---       that exists while anybody wants a hint at this node. The hints of a lock (hints.lua), which
---       stay for HINTS_TTL after the last arrival, are named below and not by the caller: few calls
---       need them, and no node is part of a cluster
--- ARGV  the namespace, the number of items; then runs of consecutive items with the same parameters:
+-- node: what clients ask of a node of a quorum (policy/server/voting.rs has the semantics). Each item
+-- fails by itself; those about one lock are executed in the given order.
+-- KEYS  for each run of items: their locks and then, for v and a, their epoch counters; last, a key
+--       that exists while anybody wants a hint at this node (hints.lua)
+-- ARGV  the namespace, the number of items; then runs of consecutive items with the same parameters,
+--       whose letter is a capital if they are of a kind with many holders:
 --       v, item count, lease ms, not_after µs, channel for a hint ('-': none, but the caller waits;
---          '': it does not wait), proposed epoch; for each item: value
---       a, item count; for each item: value, epoch to adopt
---       b, item count, whether the key stays as a retired value (keep.lua); for each item: value
+--          '': it does not wait), proposed epoch; for each item: entry
+--       a, item count; for each item: entry, epoch to adopt
+--       b, item count, whether the entry stays as a retired one (kept_for in lock.lua); for each
+--          item: entry
+--       d, item count, ttl ms; for each item: entry
 -- reply {T} if there are several items, all v or b, and each was done as asked: granted with the
 --       proposed epoch, or taken back where the value held the lock; otherwise
 --       T, then for each item
 --       of v: epoch                              granted
---             {2, pttl, value, last epoch, rank} busy; rank: how many get a hint earlier
+--             {2, left, entry, last epoch, rank} busy; rank: how many get a hint earlier
 --             {5}                                late: T is past not_after
 --             {6, other}                         as for acquire.lua
 --             {8, there}                         as for acquire.lua
---       of a: 1 adopted, 0 the value does not hold the lock
---       of b: 1 the value held the lock, 0 it did not
+--       of a: 1 adopted, 0 the entry does not hold the lock
+--       of b: 1 the entry held the lock, 0 it did not; {found, rest}; rest: as for release.lua
+--       of d: 1 the entry is a reader now, 0 it does not hold the lock
+--       {10} undecided: more entries have lapsed than one call removes; repeat at once
 --       {9, words}: the item was refused with this error
-local try, keys, arguments = redis.pcall, KEYS, ARGV
-local namespace, number, somebody_wants = arguments[1], tonumber(arguments[2]), keys[#keys]
-local time = redis.call('TIME')
-local T = time[1] * 1000000 + time[2]
-local replies = {T}
 
--- The common cases of a batch, over all items of a run at once: votes taken back, then votes for free
--- locks. What is left open is executed below, item by item, and so is everything from the first run
--- on that does not fit.
-local freed, are_told = {}, true -- freed[i]: item i has freed its lock, whose hints are looked at below
+--@ taken_back
+-- The common cases of one item: a vote for an exclusive lock that is taken back while nobody wants a
+-- hint;
+local is_alone = ARGV[2] == '1'
+if is_alone and ARGV[3] == 'b' and ARGV[5] == '0' and redis.pcall('GET', lock) == ARGV[6] then
+  if redis.pcall('EXISTS', KEYS[2]) == 0 and redis.call('DEL', lock) == 1 then
+    return {T, 1}
+  end
+end
+
+--@ free
+-- a vote for a free lock. The counter comes first, so that the whole call is refused when memory is
+-- out.
+if is_alone and ARGV[3] == 'v' and T <= tonumber(ARGV[6]) and redis.pcall('EXISTS', lock) == 0 then
+  local epoch = draw_epochs(tonumber(ARGV[8]), 1, ARGV[8])
+  redis.call('SET', lock, ARGV[9], 'PX', ARGV[5])
+  return {T, epoch}
+end
+
+--@ hints
+-- The hints of a lock at a node of a quorum: a sorted set of the channels at which others want to be
+-- told that it is free, by arrival (µs). Behind them, as w<channel>, the writers that readers keep
+-- out: their scores less BEHIND_ALL say until when each counts as waiting. BEHIND_ALL is longer than
+-- any time of arrival, and such that the sum is exact.
+-- The others as in policy/quorum/commands.rs (a test compares them): ms, a number, µs, µs.
+local BEHIND_ALL, HINTS_TTL, HINTS_AT_ONCE = 4503599627370496, 7000, 3
+local WRITER_WAITS, WRITER_COMES = 2500000, 500000
+
+-- The last key exists while anybody wants a hint at this node.
+local namespace, somebody_wants = ARGV[1], KEYS[#KEYS]
+
+-- The name of the hints of the lock at hand, as names.rs makes it (a test compares them): few calls
+-- need it, and no node is part of a cluster.
+local function hints()
+  local from = string.find(lock, '{', 1, true)
+  local to = from and string.find(lock, '}', from + 1, true)
+  if to and to > from + 1 then
+    return namespace .. '@h#' .. string.sub(lock, #namespace + 1)
+  end
+  return namespace .. '@h:{' .. lock .. '}'
+end
+
+-- The counter's number; 0 if it was not drawn here.
+local function last_epoch()
+  local last = tonumber(redis.call('GET', counter) or nil)
+  return last and last >= 0 and last <= 9007199254740991 and last or 0
+end
+
+-- Enters the channel behind all others, or leaves it where it is; returns how many are before it.
+-- PEXPIRE comes first: a missing right leaves no key without a time to live.
+local function ask_for_hint(channel)
+  if channel == '' or channel == '-' then
+    return 0
+  end
+  local hints = hints()
+  redis.call('SET', somebody_wants, 1, 'PX', HINTS_TTL)
+  redis.call('PEXPIRE', hints, HINTS_TTL)
+  redis.call('ZADD', hints, 'NX', digits, channel)
+  redis.call('PEXPIRE', hints, HINTS_TTL)
+  return redis.call('ZRANK', hints, channel)
+end
+
+--@ outvoted
+-- Another common case: a vote for a lock that another entry has, no longer than ours.
+if is_alone and ARGV[3] == 'v' and T <= tonumber(ARGV[6]) then
+  held = redis.pcall('GET', lock)
+  if type(held) == 'string' and held ~= ARGV[9] and #held <= 4096 and string.sub(held, 1, 4) == '1|x|' then
+    local left = redis.pcall('PTTL', lock)
+    if type(left) == 'number' and left > 0 then
+      local done, last = pcall(last_epoch)
+      local rank
+      if done then
+        done, rank = pcall(ask_for_hint, ARGV[7])
+      end
+      if done then
+        return {T, {2, left, held, last, rank}}
+      end
+    end
+  end
+end
+
+--@ batch
+-- The common cases of a batch, over all items of a run at once: votes for exclusive locks
+-- that are taken back, then votes for free ones. What is left open is executed below, item by
+-- item, and so is everything from the first run on that does not fit.
+local try, keys, arguments, number = redis.pcall, KEYS, ARGV, tonumber(ARGV[2])
+local replies = {T}
+local freed, are_told = {}, true -- freed[i]: item i has freed its lock, whose hints are looked at later
 if number > 1 then
   local at, k, i, open, has_freed, has_voted = 3, 1, 0, number, false, false
   local is_as_asked = true
   while i < number do
     local operation, count = arguments[at], tonumber(arguments[at + 1])
     if operation == 'b' and not has_voted and arguments[at + 2] == '0' then
-      local held = try('MGET', unpack(keys, k, k + count - 1)) -- false for a value of another type, too
-      if held.err then
+      local values = try('MGET', unpack(keys, k, k + count - 1)) -- false for a value of another type, too
+      if values.err then
         break
       end
       local gone, is_gone = {}, {}
       for n = 1, count do
         local lock = keys[k + n - 1]
-        if held[n] == arguments[at + 2 + n] and not is_gone[lock] then
+        if values[n] == arguments[at + 2 + n] and not is_gone[lock] then
           gone[#gone + 1], is_gone[lock], freed[i + n], replies[i + n + 1] = lock, true, true, 1
         else
           replies[i + n + 1], is_as_asked = 0, false
@@ -59,7 +141,7 @@ if number > 1 then
       at, k, i = at + 3 + count, k + count, i + count
     elseif operation == 'v' and tonumber(arguments[at + 3]) >= T then
       -- The counters are written before the locks. One that has not been drawn from yet is left to
-      -- the code below.
+      -- what follows.
       local last = try('MGET', unpack(keys, k + count, k + 2 * count - 1))
       if last.err then
         break
@@ -93,191 +175,184 @@ if number > 1 then
       break
     end
   end
-  are_told = (has_freed or open > 0) and try('EXISTS', somebody_wants) ~= 0
+  are_told = (has_freed or open > 0) and try('EXISTS', KEYS[#KEYS]) ~= 0
   if open == 0 and not are_told then
     return is_as_asked and {T} or replies
   end
 end
 
--- As Names of names.rs.
-local function hints_of(lock)
-  local from = string.find(lock, '{', 1, true)
-  local to = from and string.find(lock, '}', from + 1, true)
-  if to and to > from + 1 then
-    return namespace .. '@h#' .. string.sub(lock, #namespace + 1)
+--@ script
+local LEFT_TO_A_WRITER = '1|w' -- as in values/entry.rs
+
+-- Tells one of those who wait that it is worth asking again; a writer that readers kept out comes
+-- before all others. One without a channel asks so often that it needs no hint. An error ends this:
+-- the user may have no right to publish, and what was done is right all the same.
+local function hint()
+  if not are_told then
+    return
   end
-  return namespace .. '@h:{' .. lock .. '}'
+  local hints, from = hints(), string.format('%.0f', BEHIND_ALL)
+  redis.pcall('ZREMRANGEBYSCORE', hints, from, string.format('%.0f', BEHIND_ALL + T))
+  for _ = 1, HINTS_AT_ONCE do
+    local writer = redis.pcall('ZRANGE', hints, from, '+inf', 'BYSCORE', 'LIMIT', 0, 1)[1]
+    local wants = writer and string.sub(writer, 2) or redis.pcall('ZPOPMIN', hints)[1]
+    local reached = wants and wants ~= '-' and redis.pcall('PUBLISH', wants, '1|freed\n' .. lock)
+    if not wants or type(reached) == 'table' then
+      return
+    end
+    if writer then
+      redis.pcall('ZREM', hints, wants)
+    end
+    if writer and reached == 0 then
+      redis.pcall('ZREM', hints, writer)
+    elseif writer then
+      -- It has some time to come; then no writer counts as waiting until it asks again.
+      local last = string.format('%.0f', BEHIND_ALL + T + WRITER_COMES)
+      redis.pcall('ZADD', hints, 'XX', 'LT', last, writer)
+      redis.pcall('ZREMRANGEBYSCORE', hints, '(' .. last, '+inf')
+    end
+    if reached ~= 0 then
+      return
+    end
+  end
 end
 
-local function refused(err)
-  return {9, err.err .. (err.line and ', node, on @user_script:' .. err.line or '')}
+-- Keeps new readers out for a while.
+local function writer_waits(channel)
+  local hints = hints()
+  redis.call('PEXPIRE', hints, HINTS_TTL) -- first: a missing right leaves no key without a ttl
+  redis.call('ZADD', hints, string.format('%.0f', BEHIND_ALL + T + WRITER_WAITS), 'w' .. channel)
+  redis.call('PEXPIRE', hints, HINTS_TTL)
 end
 
-local at, k, i = 3, 1, 0
+-- Until when a reader that would fit leaves the turn to a writer, even if the lock is free. If the
+-- clock was set back since a writer asked, that counts as asked now.
+local function held_back_until(e)
+  local hints = e.letter == 'r' and hints()
+  local last = hints and redis.call('ZRANGE', hints, -1, -1, 'WITHSCORES')
+  local ends, latest = last and last[1] and tonumber(last[2]) - BEHIND_ALL, T + WRITER_WAITS
+  if ends and ends > latest then
+    local after = string.format('%.0f', BEHIND_ALL + latest)
+    for _, writer in ipairs(redis.call('ZRANGE', hints, '(' .. after, '+inf', 'BYSCORE', 'LIMIT', 0, 200)) do
+      redis.call('ZADD', hints, after, writer)
+    end
+    return latest
+  end
+  return ends and ends > T and ends
+end
+
+-- What stands at the lock, without what has lapsed. Returns true if more has lapsed than one call
+-- removes.
+local function load(e)
+  local err = stands_at(e)
+  return err and error(err, 0) or drop_lapsed()
+end
+
+local function vote(e, lease, not_after, channel, proposal)
+  if T > tonumber(not_after) then
+    return {5}
+  elseif load(e) then
+    return {10}
+  elseif there == OTHER then
+    return {6, other_type()[3]}
+  elseif held_as(e) then
+    -- The command was duplicated on its way. What was drawn for it is not above this.
+    local last = epoch_of_hold() or last_epoch()
+    return last > 0 and last or tonumber(proposal)
+  end
+  local other = channel == '' and other_kind(e)
+  if other then
+    return {8, beginning(other)}
+  end
+  local has_room = fits(e)
+  local held_back = has_room and held_back_until(e)
+  if held_back or not has_room then
+    local left, named = in_the_way()
+    if held_back and not there then
+      left, named = math.ceil((held_back - T) / 1000), LEFT_TO_A_WRITER
+    end
+    local last, rank = last_epoch(), ask_for_hint(channel)
+    are_told = true
+    if e.letter == 'w' and channel ~= '' and string.sub(named or '', 1, 4) == '1|r|' then
+      writer_waits(channel)
+    end
+    return {2, left, named, last, rank}
+  end
+  -- The counter comes first, so that the item is refused as a whole when memory is out.
+  local epoch = put(e, lease, (draw_epochs(tonumber(proposal), 1, proposal)))
+  if e.letter == 'w' then
+    redis.pcall('ZREMRANGEBYSCORE', hints(), string.format('%.0f', BEHIND_ALL), '+inf')
+  elseif e.letter ~= 'x' then
+    hint() -- the next one may fit beside it
+  end
+  return epoch
+end
+
+local function adopt(e, epoch)
+  if load(e) then
+    return {10}
+  elseif not held_as(e) then
+    return 0
+  end
+  if last_epoch() < tonumber(epoch) then
+    redis.call('SET', counter, epoch)
+  end
+  local of_hold = epoch_of_hold()
+  if of_hold and of_hold < tonumber(epoch) then
+    set_meta((string.gsub(there, '^(1|#|o|[^|]*|)%d+', '%1' .. epoch, 1)))
+  end
+  return 1
+end
+
+local function take_back(e, keep)
+  local found, rest, _, err = release(e, keep)
+  if err then
+    error(err, 0)
+  elseif not found then
+    return {10}
+  end
+  if found == 1 and not there then
+    hint()
+  end
+  return rest > 0 and {found, rest} or found
+end
+
+local function step_down(e, ttl)
+  if load(e) then
+    return {10}
+  end
+  local reads = downgrade(e, tonumber(ttl))
+  if reads == 1 then
+    hint()
+  end
+  return reads
+end
+
+local operations = {v = vote, a = adopt, b = take_back, d = step_down}
+local terms = {v = 4, a = 0, b = 1, d = 1}
+
+-- Executes what is still open.
+local at, k, i = 3, 0, 0
 while i < number do
-  local operation, count = arguments[at], tonumber(arguments[at + 1])
-  at = at + 2
-  if operation == 'v' then
-    local lease, is_late, channel = arguments[at], T > tonumber(arguments[at + 1]), arguments[at + 2]
-    local proposal = arguments[at + 3]
-    at = at + 4
-    for _ = 1, count do
-      i = i + 1
-      if not replies[i + 1] then
-        local value, lock, counter, err = arguments[at], keys[k], keys[k + count], nil
-        local held = not is_late and try('GET', lock)
-        if held == '' and try('PTTL', lock) == -2 then -- as look in value.lua
-          held = false
-        end
-        local meta, is_ours, holder, ends = nil, false, held, nil
-        if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
-          -- A set of a kind with many holders, or another program's value.
-          meta = try('ZRANGE', lock, 'inf', 'inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1] -- as meta in set.lua
-          is_ours = meta and #meta <= 4096 and string.sub(meta, 1, 4) == '1|#|'
-          if is_ours and channel ~= '' then
-            -- As in_the_way in set.lua; if all entries have lapsed, the lock is free.
-            local after = string.format('(%.0f', T)
-            local first = try('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 16, 'WITHSCORES')
-            holder, ends = first[1], tonumber(first[2])
-            held = ends ~= math.huge and held
-            for n = 1, #first, 2 do
-              if not string.find(first[n], '^1|.|%-') and string.sub(first[n], 1, 4) ~= '1|#|' then
-                holder = first[n]
-                break
-              end
-            end
-          end
-        end
-        if is_late then
-          replies[i + 1] = {5}
-        elseif not held then
-          -- The counter comes first, so that the item is refused as a whole when memory is out. A
-          -- stored value that was not drawn here (not a number, or too large for exact doubles) is
-          -- replaced.
-          local epoch, last = tonumber(proposal), try('SET', counter, proposal, 'GET')
-          if type(last) == 'table' then
-            err = last
-          else
-            last = tonumber(last or nil)
-            if last and last >= epoch and last < 9007199254740991 then
-              epoch = last + 1
-              local set = try('SET', counter, string.format('%.0f', epoch))
-              err = set.err and set
-            end
-          end
-          if not err then
-            local set = try('SET', lock, value, 'PX', lease)
-            err = set.err and set
-            replies[i + 1] = epoch
-          end
-        elseif held == value then
-          -- The command was duplicated on its way. What was drawn for it is not above this.
-          local last = try('GET', counter)
-          err = type(last) == 'table' and last
-          replies[i + 1] = tonumber(not err and last or nil) or tonumber(proposal)
-        elseif type(holder) == 'string' then
-          local left, last, rank = nil, try('GET', counter), 0
-          left = ends and math.ceil((ends - T) / 1000) or try('PTTL', lock)
-          err = type(left) == 'table' and left or type(last) == 'table' and last
-          last = tonumber(not err and last or nil)
-          if not (last and last >= 0 and last <= 9007199254740991) then
-            last = 0
-          end
-          if not err and channel ~= '' and channel ~= '-' then
-            local hints, told = hints_of(lock), try('SET', somebody_wants, 1, 'PX', HINTS_TTL)
-            are_told = true
-            local done = told.err and told or try('ZADD', hints, 'NX', string.format('%.0f', T), channel)
-            if type(done) == 'number' then
-              done = try('PEXPIRE', hints, HINTS_TTL)
-              if type(done) == 'table' then
-                try('DEL', hints) -- rather than a key without a time to live
-              end
-            end
-            rank = type(done) == 'number' and try('ZRANK', hints, channel) or done
-            err = type(rank) == 'table' and rank
-          end
-          replies[i + 1] = {2, left, string.sub(holder, 1, 4096), last, rank} -- as beginning in set.lua
-        elseif string.find(held.err, 'WRONGTYPE', 1, true) then
-          if is_ours then
-            replies[i + 1] = {8, meta}
-          else
-            replies[i + 1] = {6, meta and string.find(meta, '^%d+|#|') and 1 or 0}
-          end
-        else
-          err = held
-        end
-        if err then
-          replies[i + 1] = refused(err)
-        end
-      end
-      at, k = at + 1, k + 1
-    end
-    k = k + count
-  elseif operation == 'a' then
-    for _ = 1, count do
-      i = i + 1
-      local value, epoch = arguments[at], tonumber(arguments[at + 1])
-      local lock, counter, err = keys[k], keys[k + count], nil
-      local held = try('GET', lock)
-      if held == value then
-        local last = try('GET', counter)
-        if type(last) == 'table' then
-          err = last
-        else
-          last = tonumber(last or nil)
-          if not (last and last >= epoch and last < 9007199254740991) then
-            local set = try('SET', counter, arguments[at + 1])
-            err = set.err and set
-          end
-          replies[i + 1] = 1
-        end
-      elseif type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
-        err = held
+  local letter, count = string.lower(arguments[at]), tonumber(arguments[at + 1])
+  local has_counter = letter == 'v' or letter == 'a'
+  local of_run = at + 2
+  at = of_run + terms[letter]
+  for n = 1, count do
+    lock, counter, there = keys[k + n], has_counter and keys[k + count + n], nil
+    if not replies[i + n + 1] then
+      local e, done, answer = entry_of(arguments[at]), nil, nil
+      if letter == 'a' then
+        done, answer = pcall(adopt, e, arguments[at + 1])
       else
-        replies[i + 1] = 0
+        done, answer = pcall(operations[letter], e, unpack(arguments, of_run, of_run + terms[letter] - 1))
       end
-      if err then
-        replies[i + 1] = refused(err)
-      end
-      at, k = at + 2, k + 1
+      replies[i + n + 1] = done and answer or refused(answer, ', node')
+    elseif freed[i + n] then
+      hint()
     end
-    k = k + count
-  else
-    local kept = kept_for(arguments[at], T)
-    at = at + 1
-    for _ = 1, count do
-      i = i + 1
-      local lock = keys[k]
-      if not replies[i + 1] then
-        local value, err = arguments[at], nil
-        local held = try('GET', lock)
-        if held == value and kept then
-          -- The first write is PEXPIRE or DEL, which are allowed when memory is out.
-          local done = try('PEXPIRE', lock, string.format('%.0f', math.ceil(kept / 1000)))
-          if type(done) == 'number' then
-            done = try('SET', lock, (string.gsub(value, '^(1|x|)', '%1-', 1)), 'KEEPTTL')
-          end
-          err = type(done) == 'table' and done.err and done
-          replies[i + 1] = 1
-        elseif held == value then
-          local done = try('DEL', lock)
-          err = type(done) == 'table' and done
-          freed[i] = not err
-          replies[i + 1] = 1
-        elseif type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
-          err = held
-        else
-          replies[i + 1] = 0
-        end
-        if err then
-          replies[i + 1] = refused(err)
-        end
-      end
-      if freed[i] and are_told then
-        hint(hints_of(lock), lock, T)
-      end
-      at, k = at + 1, k + 1
-    end
+    at = at + (letter == 'a' and 2 or 1)
   end
+  k, i = k + (has_counter and 2 or 1) * count, i + count
 end
 return replies

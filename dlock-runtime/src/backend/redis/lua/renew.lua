@@ -1,63 +1,76 @@
--- renew: extends each lease to at least its ttl, if the value still holds the lock. Never creates,
+-- renew: extends each lease to at least its ttl, if the entry still holds the lock. Never creates,
 -- never shortens; one failing key does not affect the others. Idempotent.
 -- KEYS  the locks
 -- ARGV  1 the number of runs; a run is consecutive items with the same ttl. For each run: item
---       count, ttl ms; then the value of each item
--- reply 1: all are renewed; otherwise for each item: 1 renewed, 0 not held by the value, -1 the
+--       count, ttl ms; then the entry of each item
+-- reply 1: all are renewed; otherwise for each item: 1 renewed, 0 not held by the entry, -1 the
 --       read or the write failed, -2 this server is a replica
-local function renew(lock, value, ttl)
-  local held, err = look(lock)
-  if err and not is_other_type(err) then
-    return -1
-  end
-  if held ~= value then
-    return 0
-  end
-  if redis.call('PTTL', lock) < tonumber(ttl) then
-    local done = redis.pcall('PEXPIRE', lock, ttl)
-    if type(done) == 'table' then
-      return string.find(done.err, 'READONLY', 1, true) and -2 or -1
+
+--@ fast
+-- The common case: a string key that still has the item's value.
+local try, keys, arguments = redis.pcall, KEYS, ARGV
+local behind = #arguments - #keys -- the value of item i is arguments[behind + i]
+local replies, open, to, runs = {}, #keys, 0, {}
+for n = 1, tonumber(arguments[1]) do
+  runs[n] = {from = to + 1, to = to + arguments[2 * n], ttl = arguments[2 * n + 1]}
+  to = runs[n].to
+end
+local values = try('MGET', unpack(keys))
+for _, run in ipairs(runs) do
+  local ttl, least = run.ttl, tonumber(run.ttl)
+  for i = run.from, run.to do
+    if values[i] == arguments[behind + i] then
+      local left = try('PTTL', keys[i])
+      if type(left) == 'number' and (left >= least or try('PEXPIRE', keys[i], ttl) == 1) then
+        replies[i], open = 1, open - 1
+      end
     end
   end
+end
+if open == 0 then
   return 1
 end
 
--- The same for an entry of a kind with many holders: only the entry's own end changes.
-local function renew_entry(lock, e, ttl, T)
-  local there, err = stands_at(lock)
-  local form = not err and held_as(lock, there, e, T)
-  if not form then
-    return err and not is_other_type(err) and -1 or 0
+--@ script
+-- Only the entry's own end changes. Returns 1, or 0 if it does not hold the lock.
+local function renew(entry, ttl)
+  local e = entry_of(entry)
+  local err = e.letter == 'x' and look() or nil
+  if e.letter ~= 'x' then
+    err = stands_at(e)
   end
-  there = drop_lapsed(lock, there, T)
-  local ends = string.format('%.0f', T + ttl * 1000)
-  local words = {}
+  local form, _, refused = held_as(e)
+  err = refused or not is_other_type(err) and err
+  if err then
+    error(err)
+  elseif not form then
+    return 0
+  elseif e.letter == 'x' then
+    if redis.call('PTTL', lock) < ttl then
+      redis.call('PEXPIRE', lock, ttl)
+    end
+    return 1
+  end
+  drop_lapsed()
+  local ends, words = string.format('%.0f', T + ttl * 1000), {}
   for i, member in ipairs(members(form, e.take)) do
     words[2 * i - 1], words[2 * i] = ends, member
   end
   redis.call('ZADD', lock, 'XX', 'GT', unpack(words))
-  settle(lock, note_lease(lock, there, form, ttl, T), T)
+  note_lease(form, ttl)
+  settle()
   return 1
 end
 
--- The reply for an error of any command of renew_entry.
-local function refused(err)
-  local words = type(err) == 'table' and err.err or tostring(err)
-  return string.find(words, 'READONLY', 1, true) and -2 or -1
-end
-
--- Handles the items that renew_fast_path.lua, which precedes this, left open.
-local T
+-- Handles the items that the fast path left open.
+counter = nil
 for _, run in ipairs(runs) do
   for i = run.from, run.to do
-    local lock, value, ttl = keys[i], arguments[behind + i], run.ttl
-    local e = not replies[i] and read_entry(value)
-    if e and e.letter ~= 'x' then
-      T = T or now()
-      local done, reply = pcall(renew_entry, lock, e, tonumber(ttl), T)
-      replies[i] = done and reply or refused(reply)
-    elseif not replies[i] then
-      replies[i] = renew(lock, value, ttl)
+    if not replies[i] then
+      lock, there = keys[i], nil
+      local done, reply = pcall(renew, arguments[behind + i], tonumber(run.ttl))
+      local words = type(reply) == 'table' and reply.err or tostring(reply)
+      replies[i] = done and reply or string.find(words, 'READONLY', 1, true) and -2 or -1
     end
   end
 end

@@ -1,31 +1,25 @@
--- The string value at a lock's key, false for an absent key; second, the error if it can't be read.
--- A value of another type is an error too, which saves a TYPE. Where the user may, GETRANGE takes the
--- place of GET (reads.rs): of a longer value than ours only the beginning is read, and that of an
--- absent key is empty. Written otherwise, GET stays: for a user who lost that right meanwhile.
-local function look(lock)
-  local held = redis.pcall('GET', lock)
-  if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
-    held = redis.pcall("GET", lock)
-  end
-  if held == '' and redis.call('PTTL', lock) == -2 then
-    return false, nil
-  elseif type(held) == 'table' then
-    return false, held.err .. ' (GET)' -- before 7.2 the server's error does not name the command
-  end
-  return held, nil
-end
+-- A string at the lock's key, and entries.
 
 local function is_other_type(err)
   return err ~= nil and string.find(err, 'WRONGTYPE', 1, true) ~= nil
 end
 
--- A value of another layout, or of a kind that this version does not know: its rules are unknown
--- here.
-local function is_other_layout(held)
-  if string.find(held, '^1|') then
-    return string.find(held, '^1|%l|') and not string.find(held, '^1|[xrwpo]|')
+-- Reads the string at the lock's key, false if there is none; returns the error if it can't be read.
+-- A value of another type is an error too, which saves a TYPE. Where the user may, GETRANGE takes the
+-- place of GET (reads.rs): of a longer value than ours only the beginning is read, and that of an
+-- absent key is empty. Written otherwise, GET stays: for a user who lost that right meanwhile.
+local function look()
+  held = redis.pcall('GET', lock)
+  if type(held) == 'table' and not is_other_type(held.err) then
+    held = redis.pcall("GET", lock)
   end
-  return string.find(held, '^%d+|')
+  if type(held) == 'table' then
+    local err = held.err .. ' (GET)' -- before 7.2 the server's error does not name the command
+    held = false
+    return err
+  elseif held == '' and redis.call('PTTL', lock) == -2 then
+    held = false
+  end
 end
 
 -- An entry stands for one attempt: the value of an exclusive lock, a member of the set of a kind
@@ -61,13 +55,30 @@ local function read_entry(value)
   }
 end
 
--- The reply for a lock that the value holds: a new epoch, and the PTTL. Begins with a write that
--- changes nothing and is allowed when memory is out; PEXPIRE with 0 or less would delete the key.
-local function yours(lock, counter, T)
-  local left = redis.call('PTTL', lock)
-  if left > 0 then
-    redis.call('PEXPIRE', lock, left)
+-- The entry of a caller's value. A value that is not an entry is that of an exclusive lock, as any that
+-- is SET at a key, and an exclusive one need not be read.
+local function entry_of(value)
+  if not string.find(value, '^1|[rwpo]|') then
+    return {value = value, letter = 'x'}
   end
-  return {4, T, draw_epochs(counter, T, 1), left}
+  return read_entry(value) or error('that is no entry', 0)
 end
 
+-- The form in which an entry holds the lock: itself, or the reader that a writer was downgraded to;
+-- of a set also until when. It is asked for by its name: what is stored may be too long to be read.
+-- Third, the error if that can't be known before the lock was looked at; a key of another type has no
+-- entry. An exclusive one is compared with what `look` has read.
+local function held_as(e)
+  if e.letter == 'x' then
+    return held == e.value and held
+  end
+  local ask = there == nil and redis.pcall or redis.call
+  for _, form in ipairs(e.letter == 'w' and {e.value, '1|r' .. string.sub(e.value, 4)} or {e.value}) do
+    local ends = there ~= false and there ~= ONE and there ~= OTHER and ask('ZSCORE', lock, form)
+    if type(ends) == 'table' then
+      return nil, nil, not is_other_type(ends.err) and ends.err .. ' (ZSCORE)' or nil
+    elseif ends and tonumber(ends) > T then
+      return form, tonumber(ends)
+    end
+  end
+end

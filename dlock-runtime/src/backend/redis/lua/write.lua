@@ -13,29 +13,9 @@
 --       {6, n}         need n is not met
 --       {8, n, error}  command n was refused; those before it are written
 
--- The form in which a value holds the lock: itself, or the reader that a writer was downgraded to;
--- false if it does not hold it. A lock is exclusive (a string) or shared (a sorted set of entries
--- by their ends in µs). Second, the error if that can't be known.
-local function held_as(lock, value, T)
-  if not string.find(value, '^1|[rwpo]|') then
-    local held, err = look(lock)
-    return held == value and value, err
-  end
-  local forms = {value, (string.gsub(value, '^1|w|', '1|r|'))}
-  for _, form in ipairs(forms) do
-    local ends = redis.pcall('ZSCORE', lock, form)
-    if type(ends) == 'table' then
-      return false, ends.err .. ' (ZSCORE)'
-    elseif ends and tonumber(ends) > T then
-      return form, nil
-    end
-  end
-  return false, nil
-end
-
 -- A write to the lock that changes nothing and is refused when memory is out.
-local function touch(lock, form)
-  if string.find(form, '^1|[rwpo]|') then
+local function touch(e, form)
+  if e.letter ~= 'x' then
     return redis.pcall('ZADD', lock, 'XX', 'GT', '0', form)
   end
   return redis.pcall('SET', lock, form, 'KEEPTTL')
@@ -58,12 +38,14 @@ local function is_met(what, key, field)
   return is == 'none' or is == what
 end
 
-local lock, value, T = KEYS[1], ARGV[1], now()
 if T > tonumber(ARGV[2]) then
   return {5, T}
 end
-local form, err = held_as(lock, value, T)
-if err and not is_other_type(err) then
+local e = entry_of(ARGV[1])
+local err = e.letter == 'x' and look() or nil
+local form, _, refused = held_as(e)
+err = refused or not is_other_type(err) and err
+if err then
   return redis.error_reply(err)
 elseif not form then
   return {0}
@@ -76,7 +58,7 @@ for n = 1, tonumber(ARGV[4]) do
   at = at + 3
 end
 if ARGV[3] == '1' then
-  local touched = touch(lock, form)
+  local touched = touch(e, form)
   if type(touched) == 'table' and touched.err then
     return redis.error_reply(touched.err .. ' (SET, ZADD)')
   end

@@ -1,23 +1,28 @@
-//! Gives a lock back: the key is deleted, kept, or given to the first entry of its queue, in a
-//! transaction that watches key and queue.
+//! Gives a lock back: the key is deleted, kept, or given to the first entry of its queue. What is read
+//! under `WATCH` is a window for the server's machine (`policy::server`), and its difference a
+//! transaction.
 //!
 //! Invariant: a key is changed only if it has the expected value when the transaction is executed;
 //! an entry is granted only if it stands in the queue then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::acquire::millis;
 use super::answers::{self, KeyContent};
 use super::{PlainLink, checkout::CheckedOut, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
 use crate::backend::redis::reply;
-use crate::policy::commands::{Cancelled, Claim, Keep};
+use crate::policy::commands::{Cancelled, Claim, Keep, PushedGrant};
 use crate::policy::queue;
-use crate::values::entry::{self, Entry, Letter};
+use crate::policy::server::window::{
+    StoredChange, StoredHolders, StoredQueue, StoredWaiter, Window,
+};
+use crate::policy::server::{Publish, Reached};
+use crate::values::entry::{self, Letter};
 use crate::values::error::Reason;
 
 /// After so many transactions that others' heartbeats broke, the queue is not watched any more: the
@@ -31,6 +36,7 @@ const EARLY_BY_AT_MOST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct SeenKey {
     pub(super) held: KeyContent,
+    pub(super) pttl: i64,
     /// The first entry of the queue.
     pub(super) head: Option<Vec<u8>>,
     /// Entries without a sign of life.
@@ -41,52 +47,104 @@ pub(super) struct SeenKey {
     pub(super) time: u64,
 }
 
-/// What to do with a lock.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Then<'a> {
-    /// Nothing.
-    Leave,
-    Delete,
-    /// It stays as a retired value for so many ms.
-    Keep(u64),
-    /// This entry gets it for its claim, in ms.
-    Grant(&'a [u8], u64),
-    /// These entries leave the queue first.
-    Sweep(&'a [Vec<u8>]),
-    /// These count as having shown a sign of life now, rather than for as long as the step.
-    Beat(&'a [Vec<u8>]),
+/// What is to be written, and what that means.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Decided {
+    pub(super) found: bool,
+    /// The lock is granted, so an epoch is drawn.
+    pub(super) is_granted: bool,
+    /// Entries leave the queue first, and the rest is decided anew.
+    pub(super) again: bool,
+    pub(super) changes: Vec<StoredChange>,
 }
 
 impl SeenKey {
-    /// `value`: who gives the lock back; `None`: it is granted if nobody has it.
-    pub(super) fn then(&self, value: Option<&str>, keep: Keep) -> Then<'_> {
-        let is_ours = value.is_some_and(|value| self.held.is(value));
-        if !is_ours && self.held != KeyContent::Nothing {
-            return Then::Leave;
-        }
-        if let (true, Some(left)) = (is_ours, keep.left(self.time)) {
-            return Then::Keep(left.div_ceil(1000));
-        }
-        let otherwise = if is_ours { Then::Delete } else { Then::Leave };
-        let Some(head) = &self.head else {
-            return otherwise;
+    /// Runs the machine on what was seen. `value`: who gives the lock back; `None`: it is granted if
+    /// nobody has it.
+    pub(super) fn decide(&self, lock: &str, value: Option<&str>, keep: Keep) -> Decided {
+        let time = self.time;
+        let holders = match &self.held {
+            KeyContent::Nothing => StoredHolders::Nobody,
+            KeyContent::By(value) => StoredHolders::Value {
+                value: value.as_str().into(),
+                ends: (u64::try_from(self.pttl).ok()).map(|left| time.saturating_add(left * 1000)),
+            },
+            KeyContent::OtherType => return Decided::default(),
         };
-        if self.lapsed.contains(head) {
-            return Then::Sweep(&self.lapsed);
+        let key: Arc<str> = lock.into();
+        let Some(mut window) = Window::load(&key, &holders, &self.queue(), time) else {
+            return Decided::default();
+        };
+        let mut last_epoch = 0;
+        let (found, again) = window.run(&mut last_epoch, time, &mut ByPolls, |it| {
+            if let Some(value) = value {
+                return it.release(&Claim::of_holder(&key, value), keep).found;
+            }
+            it.grant_next();
+            false
+        });
+        let mut changes = window.difference();
+        if again {
+            // Not the lock, so that nobody takes it before the next one in turn.
+            changes
+                .retain(|it| matches!(it, StoredChange::Waiter(_) | StoredChange::WaiterGone(_)));
         }
-        if self.ahead.contains(head) {
-            return Then::Beat(&self.ahead);
+        Decided {
+            found,
+            is_granted: last_epoch > 0,
+            again,
+            changes,
         }
-        match exclusive(head) {
-            Some(entry) => Then::Grant(head, millis(entry.lease.min(queue::CLAIM))),
-            None => otherwise, // only a script can grant another kind: its waiters' polls do
+    }
+
+    /// The queue's head, and who can be removed or cut.
+    fn queue(&self) -> StoredQueue {
+        let waiter = |(at, entry): (u64, &Vec<u8>)| StoredWaiter {
+            entry: name(entry).into(),
+            arrival: at,
+            alive_until: if self.lapsed.contains(entry) {
+                1
+            } else if self.ahead.contains(entry) {
+                u64::MAX
+            } else {
+                self.time + 1
+            },
+        };
+        let Some(head) = &self.head else {
+            return StoredQueue::default(); // who is in the heartbeats alone does not wait
+        };
+        let others = self.lapsed.iter().chain(&self.ahead);
+        let all = std::iter::once(head).chain(others.filter(|it| *it != head));
+        StoredQueue {
+            waiters: (0..).zip(all).map(waiter).collect(),
+            read_to: Some(0),
         }
     }
 }
 
-fn exclusive(head: &[u8]) -> Option<Entry<'_>> {
-    let entry = entry::read(std::str::from_utf8(head).ok()?)?;
-    (entry.letter == Letter::Exclusive).then_some(entry)
+/// How an entry is called in a window. One that only a script can grant to, or that is not text, has a
+/// name that no machine can read: its waiters' polls grant to it.
+fn name(entry: &[u8]) -> String {
+    match std::str::from_utf8(entry) {
+        Ok(text) if exclusive(entry) => text.to_owned(),
+        _ => entry.iter().fold(String::from("?"), |name, byte| {
+            name + &format!("{byte:02x}")
+        }),
+    }
+}
+
+fn exclusive(entry: &[u8]) -> bool {
+    let entry = std::str::from_utf8(entry).ok().and_then(entry::read);
+    entry.is_some_and(|it| it.letter == Letter::Exclusive)
+}
+
+/// A waiter finds its grant by its poll.
+struct ByPolls;
+
+impl Publish for ByPolls {
+    fn publish(&mut self, _: &str, _: &PushedGrant) -> Reached {
+        Reached::Unknown
+    }
 }
 
 impl PlainLink {
@@ -107,18 +165,17 @@ impl PlainLink {
             let seen = self
                 .watch(&mut connection, lock, &keys, round <= WITH_QUEUE, until)
                 .await?;
-            let then = seen.then(value, keep);
-            if then == Then::Leave {
+            let decided = seen.decide(lock, value, keep);
+            if decided.changes.is_empty() && !decided.again {
                 connection.unwatch(until).await?;
-                return Ok(false);
+                return Ok(decided.found);
             }
-            let is_swept = matches!(then, Then::Sweep(_) | Then::Beat(_));
-            let commands = transaction(&then, lock, &keys, value.unwrap_or_default(), seen.time);
+            let commands = transaction(&decided, &seen, lock, &keys);
             let executed = answers::executed(connection.end(commands, until).await?)?;
             if let Some(items) = executed {
                 items.iter().try_for_each(ignoring_the_counter)?;
-                if !is_swept {
-                    return Ok(value.is_some_and(|value| seen.held.is(value)));
+                if !decided.again {
+                    return Ok(decided.found);
                 }
             }
         }
@@ -157,7 +214,11 @@ impl PlainLink {
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or(Value::Nil);
         answers::refused(&next())?;
-        let held = answers::held_for(&next(), &next())?;
+        let (value, pttl) = (next(), next());
+        let held = answers::held_for(&value, &pttl)?;
+        let Value::Int(pttl) = pttl else {
+            return Err(reply::unexpected("PTTL", &pttl));
+        };
         let time = self.heard(&next(), sent)?;
         connection.heard(time, sent); // by whose clock the next round asks
         let (mut first, mut lapsed, mut ahead) = (None, Vec::new(), Vec::new());
@@ -167,13 +228,14 @@ impl PlainLink {
             ahead = members(&next())?;
         }
         // A dead entry that can be granted costs one claim at most; any other would stay for ever.
-        if let Some(head) = first.as_ref().filter(|it| exclusive(it).is_none())
+        if let Some(head) = first.as_ref().filter(|it| !exclusive(it))
             && !self.beats(connection, &heartbeats, head, until).await?
         {
             lapsed.push(head.clone());
         }
         Ok(SeenKey {
             held,
+            pttl,
             head: first,
             lapsed,
             ahead,
@@ -285,44 +347,42 @@ fn ignoring_the_counter(item: &Value) -> Result<(), CommandError> {
     }
 }
 
-fn transaction(
-    then: &Then<'_>,
-    lock: &str,
-    keys: &LockKeys<'_>,
-    value: &str,
-    time: u64,
-) -> Pipeline {
+fn transaction(decided: &Decided, seen: &SeenKey, lock: &str, keys: &LockKeys<'_>) -> Pipeline {
     let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
+    let all = || seen.head.iter().chain(&seen.lapsed).chain(&seen.ahead);
+    let stored = |called: &str| all().find(|it| name(it) == called);
     let mut commands = redis::pipe();
     commands.cmd("MULTI");
-    match then {
-        Then::Leave => {}
-        Then::Delete => {
-            commands.cmd("DEL").arg(lock);
-        }
-        Then::Keep(left) => {
-            commands.cmd("SET").arg(lock).arg(entry::retired(value));
-            commands.arg("PX").arg(*left);
-        }
-        Then::Grant(head, claim) => {
-            commands.cmd("SET").arg(&*keys.counter).arg(time).arg("NX");
-            commands.cmd("INCR").arg(&*keys.counter);
-            commands.cmd("SET").arg(lock).arg(*head);
-            commands.arg("PX").arg(*claim);
-            commands.cmd("ZREM").arg(&queue).arg(*head);
-            commands.cmd("ZREM").arg(&heartbeats).arg(*head);
-        }
-        Then::Sweep(lapsed) => {
-            commands.cmd("ZREM").arg(&queue).arg(*lapsed);
-            commands.cmd("ZREM").arg(&heartbeats).arg(*lapsed);
-        }
-        Then::Beat(ahead) => {
-            let alive = time.saturating_add(micros(queue::HEARTBEAT));
-            commands.cmd("ZADD").arg(&heartbeats).arg("XX");
-            for entry in *ahead {
-                commands.arg(alive).arg(entry);
+    if decided.is_granted {
+        let counter = &*keys.counter;
+        commands.cmd("SET").arg(counter).arg(seen.time).arg("NX");
+        commands.cmd("INCR").arg(counter);
+    }
+    let (mut gone, mut beaten) = (Vec::new(), Vec::new());
+    for change in &decided.changes {
+        match change {
+            StoredChange::Free => {
+                commands.cmd("DEL").arg(lock);
             }
+            StoredChange::Value { value, ends } => {
+                let left = ends.map_or(0, |ends| ends.saturating_sub(seen.time).div_ceil(1000));
+                commands.cmd("SET").arg(lock).arg(&**value);
+                commands.arg("PX").arg(left.max(1));
+            }
+            StoredChange::WaiterGone(entry) => gone.extend(stored(entry)),
+            StoredChange::Waiter(waiter) => {
+                let entry = stored(&waiter.entry);
+                beaten.extend(entry.map(|entry| (waiter.alive_until, entry)));
+            }
+            StoredChange::Meta(_) | StoredChange::Holder { .. } | StoredChange::HolderGone(_) => {} // only scripts grant to sets
         }
+    }
+    if !gone.is_empty() {
+        commands.cmd("ZREM").arg(&queue).arg(&gone);
+        commands.cmd("ZREM").arg(&heartbeats).arg(&gone);
+    }
+    if !beaten.is_empty() {
+        commands.cmd("ZADD").arg(&heartbeats).arg("XX").arg(&beaten);
     }
     commands.cmd("EXEC");
     commands

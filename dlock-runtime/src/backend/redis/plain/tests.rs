@@ -9,11 +9,12 @@ use redis::Value;
 
 use super::acquire::{self, SetOutcome, left_of};
 use super::answers::{self, KeyContent};
-use super::give_back::{SeenKey, Then};
+use super::give_back::SeenKey;
 use super::poll::{self, PollStep};
 use super::renew::{self, RenewalStep};
 use super::{key_lasts, lease_until};
 use crate::policy::commands::{Acquire, Acquired, Claim, Keep, Left, Polled, Renewal, Renewed};
+use crate::policy::server::window::StoredChange;
 use crate::values::entry;
 use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
@@ -174,11 +175,30 @@ fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
 fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
     SeenKey {
         held,
+        pttl: 20_000,
         head: first.map(|it| it.as_bytes().to_vec()),
         lapsed: vec![b"dead".to_vec()],
         ahead: vec![b"ahead".to_vec()],
         time: NOW,
     }
+}
+
+/// The changes of the lock, and of the queue's entries, in short.
+fn decided(seen: &SeenKey, value: Option<&str>, keep: Keep) -> String {
+    let decided = seen.decide("lock:k", value, keep);
+    let token = |value: &str| entry::read(value).map_or("?".to_owned(), |it| it.token.to_owned());
+    let change = |it: &StoredChange| match it {
+        StoredChange::Free => "delete".to_owned(),
+        StoredChange::Value { value, ends } => {
+            format!("{} for {}", token(value), (ends.unwrap() - NOW) / 1000)
+        }
+        StoredChange::Waiter(waiter) => format!("beat for {}", (waiter.alive_until - NOW) / 1000),
+        StoredChange::WaiterGone(_) => "leave".to_owned(),
+        other => panic!("{other:?}"),
+    };
+    let mut all: Vec<_> = decided.changes.iter().map(change).collect();
+    all.extend(decided.again.then(|| "again".to_owned()));
+    all.join(", ")
 }
 
 #[test]
@@ -187,36 +207,31 @@ fn a_lock_goes_to_the_first_entry_that_lives() {
     let theirs = KeyContent::By(THEIRS.to_owned());
     let reader = OURS.replace("|x|", "|r|");
     for (seen, then) in [
-        (seen(ours(), None), Then::Delete),
-        (
-            seen(ours(), Some(THEIRS)),
-            Then::Grant(THEIRS.as_bytes(), 3_000),
-        ),
-        (seen(ours(), Some("dead")), Then::Sweep(&[b"dead".to_vec()])),
-        (
-            seen(ours(), Some("ahead")),
-            Then::Beat(&[b"ahead".to_vec()]),
-        ),
-        (seen(ours(), Some("no entry")), Then::Delete),
-        (seen(ours(), Some(&reader)), Then::Delete),
+        (seen(ours(), None), "delete"),
+        (seen(ours(), Some(THEIRS)), "other for 3000, leave, leave"),
+        (seen(ours(), Some("dead")), "leave, again"),
+        (seen(ours(), Some("ahead")), "delete, leave, beat for 3500"),
+        (seen(ours(), Some("no entry")), "delete, leave"),
+        (seen(ours(), Some(&reader)), "delete, leave"),
         (
             seen(KeyContent::Nothing, Some(THEIRS)),
-            Then::Grant(THEIRS.as_bytes(), 3_000),
+            "other for 3000, leave, leave",
         ),
-        (seen(KeyContent::Nothing, Some(&reader)), Then::Leave),
-        (seen(KeyContent::Nothing, None), Then::Leave),
-        (seen(KeyContent::OtherType, Some(THEIRS)), Then::Leave),
-        (seen(theirs, Some(THEIRS)), Then::Leave),
+        (seen(KeyContent::Nothing, Some(&reader)), "leave"),
+        (seen(KeyContent::Nothing, None), ""),
+        (seen(KeyContent::OtherType, Some(THEIRS)), ""),
+        (seen(theirs, Some(THEIRS)), ""),
     ] {
-        assert_eq!(seen.then(Some(OURS), Keep::NOT), then, "{seen:?}");
+        assert_eq!(decided(&seen, Some(OURS), Keep::NOT), then, "{seen:?}");
     }
     let kept = seen(ours(), Some(THEIRS));
     // By the server's clock, and not for longer where that was set back.
     for (from, length, left) in [(NOW - 9_000, 9_001, 1), (NOW + 600_000_000, 9_001, 10)] {
         let keep = Keep::from(from, Duration::from_micros(length));
-        assert_eq!(kept.then(Some(OURS), keep), Then::Keep(left));
+        let then = format!("-token for {left}");
+        assert_eq!(decided(&kept, Some(OURS), keep), then);
     }
-    assert_eq!(kept.then(None, Keep::NOT), Then::Leave, "somebody has it");
+    assert_eq!(decided(&kept, None, Keep::NOT), "", "somebody has it");
 }
 
 #[test]
@@ -302,7 +317,7 @@ proptest! {
     #[test]
     fn any_queue_is_decided_about(head in any::<Option<String>>(), value in any::<String>()) {
         let seen = seen(KeyContent::By(value.clone()), head.as_deref());
-        let _ = seen.then(Some(&value), Keep::NOT);
+        let _ = seen.decide("lock:k", Some(&value), Keep::NOT);
     }
 }
 

@@ -1,5 +1,4 @@
-//! Reads the reply of `node.lua`, item by item or in short, and that of `node_shared.lua`, which is
-//! of one item. One unreadable item fails only that item; a reply of another shape fails them all.
+//! Reads the reply of `node.lua`, item by item or in short. One unreadable item fails only that item; a reply of another shape fails them all.
 
 use redis::Value;
 

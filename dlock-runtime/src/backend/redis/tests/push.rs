@@ -321,7 +321,7 @@ fn no_output_shows_the_secret() {
     );
 }
 
-/// The same MAC as `lua/queue.lua` computes.
+/// The same MAC as `lua/grant.lua` computes.
 pub(super) fn mac(key: &GrantKey, channel: &str, said: &str) -> String {
     let secret = key.argument();
     let inner = redis::Script::new(&format!("{secret}{channel}\n{said}"));

@@ -6,6 +6,7 @@ use redis::Value;
 
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link, renewal};
 use crate::backend::Link;
+use crate::backend::redis::lua;
 use crate::backend::redis::reads::Reads;
 use crate::backend::redis::scripts;
 use crate::policy::commands::{Acquired, Cancelled, Keep, Left, Renewed};
@@ -260,11 +261,29 @@ async fn resp2_says_the_same() {
     assert_eq!(link.read("lock:a", CAP).await.unwrap(), None);
 }
 
-/// Otherwise the commands of a missing script could not be named in an error.
-#[test]
-fn the_list_of_scripts_has_all() {
-    let written = include_str!("../scripts.rs").matches(": LazyLock<Script> =");
-    assert_eq!(written.count(), scripts::all().len());
+/// And each section is in a script.
+#[tokio::test]
+async fn the_server_understands_each_script() {
+    for (script, sections) in lua::ALL {
+        for name in sections.iter().flat_map(|it| it.split(' ')) {
+            assert!(
+                name == "|" || !lua::section(name).is_empty(),
+                "{script}: {name}"
+            );
+        }
+    }
+    let lab = Lab::new().await;
+    let all: Vec<_> = scripts::all()
+        .iter()
+        .map(|it| it.text(Reads::Whole))
+        .collect();
+    for text in &all {
+        lab.tell::<String>(&["SCRIPT", "LOAD", text]).await;
+    }
+    for name in lua::sections() {
+        let text = lua::section(&name);
+        assert!(all.iter().any(|it| it.contains(text)), "{name}");
+    }
 }
 
 /// The error texts of Redis 6.2 and 7.0, which name the line, and of an item of a batch; 7.2 names
@@ -311,8 +330,8 @@ fn the_command_that_a_user_may_not_run_is_read_off_the_scripts_line() {
 fn a_reply_tells_all_of_our_longest_entry() {
     const LONGEST: usize = 4096;
     for lua in [
-        include_str!("../lua/set.lua"),
-        include_str!("../lua/acquire_fast_path.lua"),
+        include_str!("../lua/lock.lua"),
+        include_str!("../lua/acquire.lua"),
         include_str!("../lua/node.lua"),
     ] {
         assert!(lua.contains(&LONGEST.to_string()));

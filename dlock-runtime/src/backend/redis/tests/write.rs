@@ -134,14 +134,15 @@ async fn a_server_that_became_a_replica_writes_nothing_and_ends_the_connection()
 #[tokio::test]
 async fn an_entry_of_a_shared_lock_writes_until_its_own_end() {
     let lab = Lab::new().await;
-    let (entry, lapsed) = ("1|w|0-1|rest", "1|r|0-2|rest");
+    let entry = "1|w|0-1||30000|0|0||host|1|f|0";
+    let lapsed = "1|r|0-2||30000|0|0||host|1|f|0";
     let now = lab.link.server_time();
     let (later, earlier) = ((now + 60_000_000).to_string(), (now - 1).to_string());
     lab.tell::<Value>(&["ZADD", LOCK, &later, entry, &earlier, lapsed])
         .await;
     assert_eq!(write(&lab.link, entry, &three()).await.unwrap(), Wrote::All);
     assert_eq!(lab.keys().await, ["b{7}", "c{7}", LOCK]);
-    for value in [lapsed, "1|p|0-3|rest", "ours"] {
+    for value in [lapsed, "1|p|0-3||30000|1|2||host|1|f|0", "ours"] {
         let other = Batch::new().set("d{7}", "x");
         assert_eq!(
             write(&lab.link, value, &other).await.unwrap(),

@@ -68,7 +68,7 @@ fn drawn(vote: &Vote) -> Option<u64> {
 }
 
 fn take_back(server: &mut Server, token: &str, not_after: u64, time: u64) -> Cancelled {
-    server.take_back_vote(&claim(token), (Keep::NOT, not_after), time, &mut nobody())
+    server.cancel(&claim(token), Keep::NOT, not_after, time, &mut nobody())
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn min_hold_keeps_the_key_and_wakes_nobody() {
         listening: &["b"],
     };
     let keep = Keep::from(0, Duration::from_millis(5));
-    server.take_back_vote(&claim("a"), (keep, 0), 1_000, &mut all);
+    server.cancel(&claim("a"), keep, 0, 1_000, &mut all);
     assert!(all.told.is_empty());
     assert!(matches!(
         server.vote(&ballot("b", 0), 4_999, &mut nobody()),
@@ -209,7 +209,7 @@ fn hinted(listening: &'static [&'static str], time: u64) -> Vec<String> {
         told: Vec::new(),
         listening,
     };
-    server.take_back_vote(&claim("a"), (Keep::NOT, 0), time, &mut all);
+    server.cancel(&claim("a"), Keep::NOT, 0, time, &mut all);
     all.told
 }
 
@@ -227,7 +227,7 @@ fn a_release_tells_the_first_that_listens_and_tries_few() {
 fn the_bounds_are_the_scripts() {
     let (ttl, waits) = (HINTS_TTL.as_millis(), WRITER_WAITS.as_micros());
     let comes = WRITER_COMES.as_micros();
-    let hints = include_str!("../../../backend/redis/lua/hints.lua");
+    let hints = include_str!("../../../backend/redis/lua/node.lua");
     for bounds in [
         format!("HINTS_TTL, HINTS_AT_ONCE = 4503599627370496, {ttl}, {HINTS_AT_ONCE}\n"),
         format!("local WRITER_WAITS, WRITER_COMES = {waits}, {comes}\n"),
@@ -260,7 +260,7 @@ mod many_holders {
     }
 
     fn gives_back(server: &mut Server, claim: &Claim, time: u64) -> Cancelled {
-        server.take_back_vote(claim, (Keep::NOT, 0), time, &mut nobody())
+        server.cancel(claim, Keep::NOT, 0, time, &mut nobody())
     }
 
     #[test]
@@ -316,7 +316,7 @@ mod many_holders {
         let (mut server, [one, two, three], writer) = a_writer_behind_readers();
         gives_back(&mut server, &one, 2);
         let mut wire = all_listen();
-        server.take_back_vote(&two, (Keep::NOT, 0), 3, &mut wire);
+        server.cancel(&two, Keep::NOT, 0, 3, &mut wire);
         assert_eq!(wire.told, ["w"]);
         let Vote::Busy(held_back) = asks(&mut server, &three, 4) else {
             panic!("the writer comes first");
@@ -329,7 +329,7 @@ mod many_holders {
         // Behind a writer, everybody has a turn in the order in which they asked.
         assert_eq!(drawn(&asks(&mut server, &of(&Kind::Write, "w2"), 6)), None);
         let mut wire = all_listen();
-        server.take_back_vote(&writer, (Keep::NOT, 0), 7, &mut wire);
+        server.cancel(&writer, Keep::NOT, 0, 7, &mut wire);
         assert_eq!(wire.told, ["r3"]);
         assert!(drawn(&asks(&mut server, &three, 8)).is_some());
     }
@@ -355,7 +355,7 @@ mod many_holders {
         let (mut server, [one, two, three], _) = a_writer_behind_readers();
         asks(&mut server, &of(&Kind::Write, "w2"), 3);
         gives_back(&mut server, &one, 3);
-        server.take_back_vote(&two, (Keep::NOT, 0), 4, &mut all_listen());
+        server.cancel(&two, Keep::NOT, 0, 4, &mut all_listen());
         let comes = u64::try_from(WRITER_COMES.as_micros()).unwrap();
         assert_eq!(drawn(&asks(&mut server, &three, 3 + comes)), None);
         assert!(drawn(&asks(&mut server, &three, 4 + comes)).is_some());
@@ -374,7 +374,7 @@ mod many_holders {
         let time = time + 10; // the first one has not asked again
         gives_back(&mut server, &one, time);
         let mut wire = all_listen();
-        server.take_back_vote(&two, (Keep::NOT, 0), time, &mut wire);
+        server.cancel(&two, Keep::NOT, 0, time, &mut wire);
         assert!(wire.told.is_empty());
         assert_eq!(drawn(&asks(&mut server, &three, time)), None);
         assert!(drawn(&server.vote(&waits, time, &mut nobody())).is_some());
@@ -387,7 +387,7 @@ mod many_holders {
         asks(&mut server, &ann, 0);
         assert_eq!(drawn(&asks(&mut server, &of(&Kind::Write, "w"), 0)), None);
         assert_eq!(drawn(&asks(&mut server, &of(&Kind::Read, "r3"), 0)), None);
-        server.take_back_vote(&ann, (Keep::NOT, 0), 1, &mut all_listen());
+        server.cancel(&ann, Keep::NOT, 0, 1, &mut all_listen());
         assert!(drawn(&asks(&mut server, &of(&Kind::Read, "r3"), 1)).is_some());
     }
 
@@ -396,7 +396,7 @@ mod many_holders {
         let (mut server, [one, two, three], _) = a_writer_behind_readers();
         gives_back(&mut server, &one, 2);
         let mut wire = nobody();
-        server.take_back_vote(&two, (Keep::NOT, 0), 2, &mut wire);
+        server.cancel(&two, Keep::NOT, 0, 2, &mut wire);
         assert_eq!(wire.told, ["w", "r3"]);
         assert!(drawn(&asks(&mut server, &three, 3)).is_some());
     }

@@ -6,6 +6,7 @@ mod clock_rates;
 mod granting;
 mod queueing;
 mod shared;
+mod windows;
 mod world;
 
 use std::ops::{Deref, DerefMut};

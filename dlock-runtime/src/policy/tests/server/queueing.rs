@@ -229,13 +229,14 @@ fn a_cancel_takes_out_only_its_own_entry() {
 
 #[test]
 fn the_machines_times_are_the_scripts() {
-    let lua = include_str!("../../../backend/redis/lua/times.lua");
+    let lua = include_str!("../../../backend/redis/lua/prelude.lua");
     let times = format!(
-        "local HEARTBEAT, CLAIM, QUEUE_TTL, ENTRIES_AT_ONCE = {}, {}, {}, {}\n",
+        "local HEARTBEAT, CLAIM, QUEUE_TTL, ENTRIES_AT_ONCE, STEP_BACK = {}, {}, {}, {}, {}\n",
         queue::HEARTBEAT.as_micros(),
         queue::CLAIM.as_millis(),
         queue::QUEUE_TTL.as_millis(),
-        queue::ENTRIES_AT_ONCE
+        queue::ENTRIES_AT_ONCE,
+        queue::STEP_BACK.as_micros()
     );
     assert!(lua.contains(&times), "{times}");
 }

@@ -17,14 +17,29 @@ use crate::backend::redis::reply::{self, ItemReply};
 use crate::backend::redis::scripts::{self, CallBy};
 use crate::policy::commands::{Acquire, Claim, Keep};
 use crate::policy::quorum::commands::Ballot;
+use crate::values::ttl::Ttl;
 
 #[derive(Clone, Copy)]
 pub(in crate::backend::redis) enum Command<'a> {
     Acquire(&'a Acquire),
-    Release { claim: &'a Claim, keep: Keep },
+    Release {
+        claim: &'a Claim,
+        keep: Keep,
+    },
     Vote(&'a Ballot),
-    Adopt { claim: &'a Claim, epoch: u64 },
-    TakeBack { claim: &'a Claim, keep: Keep },
+    Adopt {
+        claim: &'a Claim,
+        epoch: u64,
+    },
+    TakeBack {
+        claim: &'a Claim,
+        keep: Keep,
+    },
+    /// A writer becomes a reader.
+    StepDown {
+        claim: &'a Claim,
+        ttl: Ttl,
+    },
 }
 
 /// The same, for a caller that may go before it is sent.
@@ -34,6 +49,7 @@ pub(in crate::backend::redis) enum OwnedCommand {
     Vote(Ballot),
     Adopt { claim: Claim, epoch: u64 },
     TakeBack { claim: Claim, keep: Keep },
+    StepDown { claim: Claim, ttl: Ttl },
 }
 
 impl OwnedCommand {
@@ -47,6 +63,7 @@ impl OwnedCommand {
                 epoch: *epoch,
             },
             OwnedCommand::TakeBack { claim, keep } => Command::TakeBack { claim, keep: *keep },
+            OwnedCommand::StepDown { claim, ttl } => Command::StepDown { claim, ttl: *ttl },
         }
     }
 }
@@ -67,6 +84,10 @@ impl<'a> Command<'a> {
             Command::TakeBack { claim, keep } => OwnedCommand::TakeBack {
                 claim: claim.clone(),
                 keep,
+            },
+            Command::StepDown { claim, ttl } => OwnedCommand::StepDown {
+                claim: claim.clone(),
+                ttl,
             },
         }
     }
@@ -89,7 +110,8 @@ impl<'a> Command<'a> {
             Command::Vote(ballot) => &ballot.claim,
             Command::Release { claim, .. }
             | Command::Adopt { claim, .. }
-            | Command::TakeBack { claim, .. } => claim,
+            | Command::TakeBack { claim, .. }
+            | Command::StepDown { claim, .. } => claim,
         }
     }
 
@@ -114,6 +136,9 @@ impl<'a> Command<'a> {
             },
             Command::Adopt { .. } => ItemTerms::Adopt,
             Command::TakeBack { keep, .. } => ItemTerms::TakeBack { keep },
+            Command::StepDown { ttl, .. } => ItemTerms::StepDown {
+                ttl: ttl.as_millis(),
+            },
         }
     }
 
@@ -246,11 +271,14 @@ pub(super) fn of_node<'a>(
     let room: usize = items.clone().map(bytes).sum();
     let words = 14 + 4 * items.len();
     let mut command = scripts::NODE.called(by, words, room + ROOM_FOR_TERMS);
-    let runs = calls::runs(items.clone().map(Command::terms));
-    let keys = |(terms, number): &(ItemTerms<'_>, usize)| number * if terms.draw() { 2 } else { 1 };
+    let of_one = |it: Command<'a>| (it.terms(), it.claim().kind().is_shared());
+    let runs = calls::runs(items.clone().map(of_one));
+    let keys = |((terms, _), number): &((ItemTerms<'_>, bool), usize)| {
+        number * if terms.draw() { 2 } else { 1 }
+    };
     command.arg(1 + runs.iter().map(keys).sum::<usize>());
     let mut rest = items.clone();
-    for (terms, number) in &runs {
+    for ((terms, _), number) in &runs {
         let run = rest.clone().take(*number);
         for item in rest.by_ref().take(*number) {
             command.arg(item.lock());
@@ -262,8 +290,8 @@ pub(super) fn of_node<'a>(
     command.arg(names.somebody_wants());
     command.arg(names.namespace()).arg(items.len());
     let mut rest = items;
-    for (terms, number) in &runs {
-        command.arg(terms.letter()).arg(number);
+    for ((terms, is_shared), number) in &runs {
+        command.arg(terms.letter(*is_shared)).arg(number);
         terms.write(&mut command);
         for item in rest.by_ref().take(*number) {
             command.arg(item.value());
@@ -297,15 +325,22 @@ enum ItemTerms<'a> {
     TakeBack {
         keep: Keep,
     },
+    StepDown {
+        ttl: u64,
+    },
 }
 
 impl ItemTerms<'_> {
-    /// What a run of commands of a node begins with.
-    fn letter(&self) -> &'static str {
-        match self {
-            ItemTerms::Vote { .. } => "v",
-            ItemTerms::Adopt => "a",
-            _ => "b",
+    /// What a run of commands of a node begins with: a capital for the kinds with many holders.
+    fn letter(&self, is_shared: bool) -> &'static str {
+        match (self, is_shared) {
+            (ItemTerms::Vote { .. }, false) => "v",
+            (ItemTerms::Vote { .. }, true) => "V",
+            (ItemTerms::Adopt, false) => "a",
+            (ItemTerms::Adopt, true) => "A",
+            (ItemTerms::StepDown { .. }, _) => "D",
+            (_, false) => "b",
+            (_, true) => "B",
         }
     }
 
@@ -327,6 +362,7 @@ impl ItemTerms<'_> {
                 command.arg(*channel).arg(proposal)
             }
             ItemTerms::Adopt => command,
+            ItemTerms::StepDown { ttl } => command.arg(ttl),
             ItemTerms::Acquire {
                 lease,
                 not_after,

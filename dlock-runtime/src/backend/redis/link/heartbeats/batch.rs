@@ -81,11 +81,14 @@ impl HeartbeatGroups {
 
     fn command(&self, by: CallBy, names: &Names) -> Cmd {
         let bytes = |it: &HeartbeatItem| 4 * it.claim.key.len() + 2 * it.claim.value.len();
-        let words = 1 + 4 * self.0.len() + self.items();
+        let words = 2 + 4 * self.0.len() + self.items();
         let mut command = scripts::HEARTBEAT.called(by, words, self.all().map(bytes).sum());
         let first = self.all().next();
-        let absent = first.and_then(|it| names.absent(&names.of(&it.claim.key).counter));
-        command.arg(3 * self.0.len() + usize::from(absent.is_some()));
+        let counter = first.map(|it| names.of(&it.claim.key).counter);
+        let counter = counter.unwrap_or_default(); // there is a first one
+        let absent = names.absent(&counter);
+        command.arg(1 + 3 * self.0.len() + usize::from(absent.is_some()));
+        command.arg(&*counter);
         let mut name = String::new();
         for group in &self.0 {
             let Some(HeartbeatItem { claim, .. }) = group.first() else {

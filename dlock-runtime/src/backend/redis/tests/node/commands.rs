@@ -142,7 +142,7 @@ async fn a_writer_who_waits_keeps_new_readers_out_and_nobody_else() {
 }
 
 const HINTS: &str = "lock:@h:{lock:k}";
-/// `BEHIND_ALL` in `hints.lua`.
+/// `BEHIND_ALL` in `node.lua`.
 const BEHIND_ALL: u64 = 1 << 52;
 
 #[tokio::test]

@@ -118,8 +118,8 @@ fn is_shared(value: &str) -> bool {
 }
 
 impl Check {
-    /// S12: after a command of a kind with many holders, the head of the queue has shown a sign of
-    /// life recently enough.
+    /// S12: after a command of a kind with many holders, unless one value stands at the key, the head
+    /// of the queue has shown a sign of life recently enough.
     pub(super) fn head_is_dead(
         &mut self,
         world: &mut World,
@@ -141,6 +141,9 @@ impl Check {
             }
             _ => is_shared(value),
         };
+        let is_taken =
+            world.server().meta(KEY, time).is_none() && world.server().read(KEY, time).is_some();
+        let sweeps = sweeps && !is_taken;
         let (first, _) = waiting.first().filter(|_| sweeps && is_shared(value))?;
         let sign = self.signs.get(&**first)?;
         let most = u64::try_from(HEARTBEAT.as_micros()).expect("short");

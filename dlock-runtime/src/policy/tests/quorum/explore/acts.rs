@@ -371,7 +371,7 @@ impl Client {
         let whose = (self.at, token);
         let others = judge::others(turn.world, node, whose);
         let server = &mut turn.world.node_mut(node).server;
-        let answer = server.take_back_vote(&claim, (Keep::NOT, stamp), time, &mut Nobody);
+        let answer = server.cancel(&claim, Keep::NOT, stamp, time, &mut Nobody);
         if answer.found && turn.run.is(Mutant::ReleasesTheSet) {
             server.remove(KEY);
         }

@@ -302,7 +302,7 @@ impl World {
         };
         let server = &mut self.node_mut(node).server;
         server.vote(&ballot, time, &mut Nobody);
-        server.take_back_vote(&claim, (Keep::NOT, time), time, &mut Nobody);
+        server.cancel(&claim, Keep::NOT, time, time, &mut Nobody);
     }
 }
 
@@ -382,7 +382,7 @@ impl World {
         };
         let (claim, time) = (self.claim(whose).clone(), self.time(node));
         let server = &mut self.node_mut(node).server;
-        server.take_back_vote(&claim, (Keep::NOT, 0), time, &mut Nobody);
+        server.cancel(&claim, Keep::NOT, 0, time, &mut Nobody);
         done.insert(node);
         self.evicted = Some((whose, done));
         if self.is_evicted_everywhere() {

@@ -1,6 +1,6 @@
-//! Property test: the pure machine of `policy::server::voting` and `node.lua` answer alike, and
-//! leave the same, for random batches in random order; `shared` does the same with
-//! `node_shared.lua`. Time passes as in `tests::alike`.
+//! Property test: the pure machine of `policy::server` and `node.lua` answer alike, and leave the same,
+//! for random batches in random order; `shared` does the same for the kinds with many holders. Time
+//! passes as in `tests::alike`.
 
 mod shared;
 
@@ -432,10 +432,10 @@ impl<'a> Pair<'a> {
     ) {
         let answer = answer.unwrap();
         let not_after = |time: u64| if over { time - HOUR } else { time + HOUR };
-        let until = (kept(keep, self.time), not_after(self.time));
+        let (keep, until) = (kept(keep, self.time), not_after(self.time));
         let pure = self
             .pure
-            .take_back_vote(claim, until, self.time, &mut self.wire);
+            .cancel(claim, keep, until, self.time, &mut self.wire);
         let real = answer.taken_back(not_after(answer.time)).unwrap();
         assert_eq!(
             (real.found, real.conclusive, real.rest),

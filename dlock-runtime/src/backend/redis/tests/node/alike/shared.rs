@@ -87,10 +87,10 @@ impl Pair<'_> {
                     .link
                     .take_back(&claim, keep(real_time), stamp(real_time), CAP);
                 let real = real.await.unwrap();
-                let until = (keep(self.time), stamp(self.time));
+                let (keep, until) = (keep(self.time), stamp(self.time));
                 let pure = self
                     .pure
-                    .take_back_vote(&claim, until, self.time, &mut self.wire);
+                    .cancel(&claim, keep, until, self.time, &mut self.wire);
                 assert_eq!(
                     (real.found, real.conclusive, real.rest),
                     (pure.found, pure.conclusive, pure.rest),

@@ -1,3 +1,13 @@
+-- The epoch counter alone.
+
+--@ draw
+-- draw: draws an epoch for a lock that is held already.
+-- KEYS  1 the epoch counter
+-- reply the epoch
+counter = KEYS[1]
+return (draw_epochs(T, 1, digits))
+
+--@ raise
 -- raise: makes the epoch counter at least a number that was drawn from it before.
 -- KEYS  1 the epoch counter
 -- ARGV  1 the number
