@@ -1,0 +1,23 @@
+-- acquire: takes an exclusive lock if it is free and its queue is empty; otherwise enters the
+-- queue, if the caller may queue. The client sends it once per value. It creates nothing after
+-- not_after. If the server executes it twice, the second run replies `yours` or keeps the queue
+-- entry where it is.
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
+-- ARGV  1 value, 2 lease ms, 3 not_after µs, 4 ttl ms to set on a key without one (0: leave it), 5
+--       '1': the caller may queue, 6 the fleet's secret (see queue.lua)
+-- reply T                    granted, and the epoch equals T, which is the usual case
+--       {1, T, epoch}        granted
+--       {2, T, pttl, value}  busy, not queued: the caller may not queue, the key has no time to
+--                            live (pttl -1), or the value has another layout
+--       {3, T, pttl, value}  busy, queued; pttl -2 and '': the lock is free, but the first queue
+--                            entry can't be parsed
+--       {4, T, epoch, pttl}  the value already holds the lock: this command was duplicated
+--       {5, T}               late: T is past not_after
+--       {6, T, other}        a value of another type is stored at the key; other: 1, a set of
+--                            another layout
+--       {8, T, there}        the lock is held as another kind and the caller may not queue; there:
+--                            the meta member of the stored set (see set.lua)
+--       {10, T}              undecided: more entries were dead than one call removes; repeat at
+--                            once
+-- This is the slow path; acquire_fast_path.lua precedes it in the script.
+return acquire(lock, counter, queue, KEYS[4], value, ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), queues, T)
