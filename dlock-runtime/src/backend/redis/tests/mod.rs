@@ -4,7 +4,8 @@
 //! `bounded` the limit of one call, `shared` the kinds with many holders, `epochs` a server whose
 //! counter is behind, `native` the server's own compare-and-delete, `refusals` and `rights` a
 //! server that refuses, `replication` grants across servers, `node` a node of a quorum, `write`
-//! guarded writes, `dial` names with several addresses. `names`, `outage`, `push` and `push_storm` need no server.
+//! guarded writes, `dial` names with several addresses, `wire` that processes of an older build share every
+//! lock. `names`, `outage`, `push` and `push_storm` need no server.
 
 mod alike;
 mod batching;
@@ -27,4 +28,5 @@ mod rights;
 mod scripts;
 mod shared;
 mod target;
+mod wire;
 mod write;

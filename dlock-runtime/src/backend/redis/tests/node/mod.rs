@@ -40,7 +40,7 @@ fn plan(url: &str, node: NodePlan) -> Plan {
     }
 }
 
-async fn link(url: &str) -> RedisLink {
+pub(super) async fn link(url: &str) -> RedisLink {
     connect(&plan(url, OF_THREE)).await.expect("a node")
 }
 
