@@ -4,10 +4,10 @@
 # examples), the known-bad variants that the explorers and simulators have to find, all cases of the
 # long property tests (of which the default run has a third), and what compiles most of the library
 # once more: the compile-fail cases, the benches, and the page of what the attribute writes. `--all`
-# runs both, and what takes a night: 200 failovers, 50 reshards, measurements of a quorum, the large
-# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). If redis-server is
-# missing, it installs it where this user may, and otherwise says what to install. The last line says
-# what passed; if it is missing, something failed.
+# runs both, and what takes a night: processes of an older build beside this one, 200 failovers, 50
+# reshards, measurements of a quorum, the large explorations, and the simulator for a simulated year
+# (or DLOCK_SIM_HOURS). If redis-server is missing, it installs it where this user may, and otherwise
+# says what to install. The last line says what passed; if it is missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -179,8 +179,24 @@ on_each_topology exclusion::redis
 end_beside
 end
 
+# Fleets of two builds: this one, and the one with which it has to share every lock.
+beside_an_older_build() {
+    older=274d16ac
+    echo "== processes of build $older beside this one"
+    git cat-file -e "$older^{commit}" 2>/dev/null || {
+        echo "NOT RUN: this clone has no commit $older"
+        return 0
+    }
+    built="${CARGO_TARGET_DIR:-$PWD/target}/older" # kept, so that it is compiled once
+    mkdir -p "$built/$older"
+    git archive "$older" | tar -xf - -C "$built/$older"
+    cargo build --locked --manifest-path "$built/$older/Cargo.toml" --target-dir "$built/target" -p dlock-tests --bin worker
+    DLOCK_TEST_OLD_WORKER="$built/target/debug/worker" cargo test --workspace --test exclusion -- --include-ignored
+}
+
 if [ "${1-}" = --all ]; then
     rest
+    beside_an_older_build
     echo "== 200 failovers"
     DLOCK_FAILOVERS=200 cargo test --workspace --test topologies soak
     echo "== 50 reshards of a cluster"

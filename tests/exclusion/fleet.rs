@@ -1,6 +1,7 @@
 //! Starts several `worker` processes that increment one counter, and checks the holds that they
 //! print.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use dlock_harness::{Child, Interval, RedisServer, check_exclusive};
@@ -30,9 +31,19 @@ pub(crate) struct Outcome {
     pub(crate) counter: u64,
 }
 
+/// With `DLOCK_TEST_OLD_WORKER`, the path of the same program as an older build, each process with an
+/// odd seed is of that build.
 pub(crate) fn worker(arguments: &[&str]) -> Child {
     const NO_ENVS: [(&str, &str); 0] = [];
-    Child::spawn(env!("CARGO_BIN_EXE_worker"), arguments, NO_ENVS)
+    let seed = arguments.iter().find_map(|it| it.strip_prefix("seed="));
+    let is_odd = seed.is_some_and(|it| it.ends_with(['1', '3', '5', '7', '9']));
+    let old = old_worker().filter(|_| is_odd);
+    let this = env!("CARGO_BIN_EXE_worker").into();
+    Child::spawn(old.unwrap_or(this), arguments, NO_ENVS)
+}
+
+pub(crate) fn old_worker() -> Option<PathBuf> {
+    std::env::var_os("DLOCK_TEST_OLD_WORKER").map(PathBuf::from)
 }
 
 impl Fleet {

@@ -10,7 +10,7 @@ use dlock_tests::{of_kind, patient};
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
-use crate::fleet::{CAP, worker};
+use crate::fleet::{CAP, old_worker, worker};
 
 /// A waiter that has been silent for this long is passed over.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(3500);
@@ -49,11 +49,33 @@ async fn know_the_scripts(pool: &LockPool) {
     }
 }
 
+/// The same for those of an older build.
+async fn know_the_older_scripts(server: &RedisServer) {
+    let url = server.url();
+    let (tasks, rounds) = ("tasks=16", "rounds=2");
+    let mut older = worker(&[
+        "kinds",
+        &url,
+        "seed=1",
+        "mix=keys",
+        "parties=1",
+        tasks,
+        rounds,
+        "apart=0",
+        "ttl_ms=3000",
+    ]);
+    older.expect_line("done", CAP).await;
+    server.cmd(&["DEL", "parties"]).await;
+}
+
 impl Item {
     pub(crate) async fn new() -> Self {
         let server = RedisServer::start();
         let pool = LockPool::connect(patient(server.url())).await.unwrap();
         know_the_scripts(&pool).await;
+        if old_worker().is_some() {
+            know_the_older_scripts(&server).await;
+        }
         Self { server, pool }
     }
 

@@ -7,8 +7,8 @@
 //! the lock, `deaths` the same when some are killed, `fair` the strict order.
 //!
 //! `kinds` is about the kinds with several holders, whose holds `dlock_tests::overlaps` checks. `item` is
-//! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head) and by
-//! `holders` (killed holders).
+//! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head), by `holders`
+//! (killed holders) and by `two_builds`.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,4 +27,5 @@ mod kinds;
 mod processes;
 mod threads;
 mod turns;
+mod two_builds;
 mod waiters;
