@@ -397,7 +397,7 @@ async fn a_held_lock_is_not_cleaned_up_after_a_forged_push() {
     let value = lab.value(ON_SERVER).await.unwrap();
     let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
     for number in 1..=100 {
-        let grant = format!("{ON_SERVER}\n{value}\n{number}\n{number}\n3000\n");
+        let grant = format!("1|granted\n{ON_SERVER}\n{value}\n{number}\n{number}\n3000\n");
         let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
         assert_eq!(heard, 1);
     }

@@ -248,7 +248,7 @@ async fn what_one_pool_holds_is_not_another_pools_to_give_back(lab: Lab) {
     let held = scene.lab.value("lock:item").await.unwrap();
     let counter = scene.lab.counter().await;
     for key in ["lock:item", "lock:another"] {
-        let message = format!("{key}\n{held}\n{counter}\n{counter}\n3000");
+        let message = format!("1|granted\n{key}\n{held}\n{counter}\n{counter}\n3000");
         let macs = ["", "0123456789abcdef0123456789abcdef01234567"];
         let messages = macs.map(|mac| format!("{message}\n{mac}"));
         let messages = scene.to_the_waiter(messages);

@@ -155,6 +155,31 @@ async fn a_dead_head_and_a_dead_holder_end_although_the_clock_was_set_back() {
     assert_eq!(meta.as_deref(), Some("1|#|rw||90000"));
 }
 
+/// A build from before the notes in the meta gives an entry more than its own lease, and notes nothing.
+/// What it gave is cut only if the last epoch proves that the clock was set back.
+#[tokio::test]
+async fn what_an_earlier_build_gave_is_not_cut_without_a_proof() {
+    let lab = Lab::new().await;
+    let (ours, next) = (reader(&lab, "a"), reader(&lab, "b"));
+    lab.granted(&ours).await;
+    lab.granted(&next).await;
+    let now = lab.link.server_time();
+    let until = (now + 60_000_000).to_string();
+    for of in [&ours, &next] {
+        lab.tell::<u64>(&["ZADD", LOCK, "XX", "CH", &until, &of.value])
+            .await;
+    }
+    let waiting = writer(&lab, "w");
+    for (ahead, cut) in [(0, false), (900_000, false), (2_000_000, true)] {
+        let drawn = (now + ahead).to_string();
+        lab.tell::<()>(&["SET", "lock:@fence", &drawn]).await;
+        lab.acquire(&waiting).await.unwrap();
+        lab.link.poll(&waiting, CAP).await.unwrap();
+        let score: String = lab.tell(&["ZSCORE", LOCK, &ours.value]).await;
+        assert_eq!(score != until, cut, "{ahead} µs ahead");
+    }
+}
+
 /// An entry without any heartbeat, which no sweep finds.
 #[tokio::test]
 async fn k7_a_place_whose_heartbeat_was_lost_stops_nobody() {

@@ -30,6 +30,8 @@ pub(super) struct Step {
     pub(super) replies: Vec<String>,
     /// What the old link read from them; nothing, if this was done past it.
     pub(super) answer: Option<String>,
+    /// What this link reads since, in place of that.
+    pub(super) answer_since: Option<String>,
     /// What was pushed, and what is stored then.
     pub(super) after: Vec<String>,
     /// What is stored since, in place of the same key's line.
@@ -76,6 +78,7 @@ impl Session {
             ("| ", sent) => step.sent.push(sent.to_owned()),
             ("< ", _) => step.replies.push(line.to_owned()),
             ("= ", _) => step.answer = Some(line.to_owned()),
+            ("~=", rest) => step.answer_since = Some(format!("={rest}")),
             ("~ ", rest) => step.since.push(format!("  {rest}")),
             ("! " | "  ", _) => step.after.push(line.to_owned()),
             _ => return None,
