@@ -20,6 +20,7 @@ use super::command_error::CommandError;
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
 };
+use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::Reason;
@@ -100,6 +101,13 @@ pub(crate) enum LinkCommand<'a> {
         claim: &'a Claim,
         ttl: Ttl,
     },
+    /// Asks one node of a quorum for its vote: an acquire that never queues.
+    Vote(&'a Ballot),
+    /// Makes such a node draw only epochs above this one from now on, if the claim holds the lock there.
+    Adopt {
+        claim: &'a Claim,
+        epoch: u64,
+    },
     /// Whether the claim holds the lock now, by the server's clock.
     Holds(&'a Claim),
     /// Applies a batch of the user's own writes if the claim holds the lock, but not after its time
@@ -125,8 +133,8 @@ pub(crate) enum LinkCommand<'a> {
 }
 
 /// What may be done with a command, whatever the server. None is ever sent again that may have been
-/// executed. Only `acquire`, `AcquireAll` and `Write` create anything; only `acquire`, `release`,
-/// `Heartbeat` and the items of a `Renew` share a command of the server with others.
+/// executed. Only `acquire`, `AcquireAll`, `Vote` and `Write` create anything; only `acquire`, `release`,
+/// `Heartbeat`, a node's commands and the items of a `Renew` share a command of the server with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandRules {
     /// Another server that has its key may get it instead, if the first one said that it did not
@@ -153,6 +161,8 @@ impl<'a> LinkCommand<'a> {
             LinkCommand::Cancel { .. } => rules(true, false),
             LinkCommand::Renew(_) => rules(true, true),
             LinkCommand::Downgrade { .. } => rules(true, true),
+            LinkCommand::Vote(_) => rules(false, false),
+            LinkCommand::Adopt { .. } => rules(false, false),
             LinkCommand::Holds(_) => rules(true, true),
             LinkCommand::Write(..) => rules(true, false),
             LinkCommand::Read(_) => rules(true, false),
@@ -174,8 +184,10 @@ impl<'a> LinkCommand<'a> {
             | LinkCommand::Heartbeat(claim)
             | LinkCommand::Cancel { claim, .. }
             | LinkCommand::Downgrade { claim, .. }
+            | LinkCommand::Adopt { claim, .. }
             | LinkCommand::Holds(claim)
             | LinkCommand::Write(claim, _) => &claim.key,
+            LinkCommand::Vote(ballot) => &ballot.claim.key,
             LinkCommand::Read(key) => key,
             LinkCommand::Inspect { keys, .. } => keys.first().copied().unwrap_or_default(),
             LinkCommand::Scan { .. } | LinkCommand::Ping | LinkCommand::Check => "",
@@ -221,6 +233,8 @@ replies! {
     Heartbeat(Option<Polled>),
     Cancelled(Cancelled),
     Renewed(Vec<Renewed>),
+    Voted(Vote),
+    Adopted(Adopted),
     // Of a downgrade, or a look.
     Holds(bool),
     Wrote(Wrote),
@@ -306,6 +320,8 @@ typed! {
         LinkCommand::Cancel { claim, keep, not_after };
     renew(items: &'a [Renewal]) -> Vec<Renewed> = LinkCommand::Renew(items);
     downgrade(claim: &'a Claim, ttl: Ttl) -> bool = LinkCommand::Downgrade { claim, ttl };
+    vote(ballot: &'a Ballot) -> Vote = LinkCommand::Vote(ballot);
+    adopt(claim: &'a Claim, epoch: u64) -> Adopted = LinkCommand::Adopt { claim, epoch };
     holds(claim: &'a Claim) -> bool = LinkCommand::Holds(claim);
     write(claim: &'a Claim, writes: &'a Writes<'a>) -> Wrote = LinkCommand::Write(claim, writes);
     read(key: &'a str) -> Option<String> = LinkCommand::Read(key);

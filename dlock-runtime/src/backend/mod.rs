@@ -32,8 +32,7 @@ use self::clock::Clock;
 use self::command_error::CommandError;
 use self::offers::Offers;
 use crate::policy::clock_watch::ClockAnswer;
-use crate::policy::commands::{Cancelled, Claim, Keep, PushedGrant};
-use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
+use crate::policy::commands::PushedGrant;
 use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
@@ -214,7 +213,9 @@ pub(crate) trait NodeBackend: Backend {
     fn connect_node<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Node>>;
 }
 
-/// One connection to a server that is one node of a quorum.
+/// What a connection to one node of a quorum knows of it. It carries the commands of a [`Link`]. A vote,
+/// an adoption, a `Cancel` (which takes a vote back) and a `Downgrade` are sent once polled, even if the
+/// future is dropped, and before anything that is first polled later for the same lock.
 pub(crate) trait Node: Link {
     /// Which process of the server it goes to; empty if unknown.
     fn run_id(&self) -> &str;
@@ -230,21 +231,4 @@ pub(crate) trait Node: Link {
 
     /// Where the node sends hints to this connection's waiters; `None`: it can't.
     fn hint_address(&self) -> Option<&Arc<str>>;
-
-    /// Gives the node's vote. Once polled it is sent, even if its future is dropped, and before
-    /// anything that is first polled later for the same lock.
-    fn vote<'a>(&'a self, ballot: &'a Ballot, within: Duration) -> Answer<'a, Vote>;
-
-    /// Makes the node draw only epochs above this one from now on, if the claim has its key.
-    fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, within: Duration) -> Answer<'a, Adopted>;
-
-    /// Takes a vote back; `keep` and `not_after` (0: none) by the node's clock. In the same
-    /// order as [`vote`](Self::vote).
-    fn take_back<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        within: Duration,
-    ) -> Answer<'a, Cancelled>;
 }

@@ -22,11 +22,8 @@ use super::{
 };
 use crate::backend::batched::{BatchedAnswer, ReleaseCommand};
 use crate::policy::clock_watch::ClockAnswer;
-use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant,
-};
+use crate::policy::commands::{Acquire, Acquired, Claim, GivenBack, Keep, Polled, PushedGrant};
 use crate::policy::data::Data;
-use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::policy::server_check::Answers;
 use crate::policy::writes::Wrote;
@@ -236,6 +233,8 @@ impl MemoryShared {
             LinkCommand::Downgrade { claim, ttl } => {
                 server.downgrade(claim, ttl, time, outbox).into()
             }
+            LinkCommand::Vote(ballot) => server.vote(ballot, time, outbox).into(),
+            LinkCommand::Adopt { claim, epoch } => server.adopt(claim, epoch, time).into(),
             LinkCommand::Holds(claim) => server.holds(claim, time).into(),
             LinkCommand::Write(claim, _) if !server.holds(claim, time) => Wrote::NotOurs.into(),
             LinkCommand::Write(_, writes) => {
@@ -276,26 +275,5 @@ impl Node for MemoryShared {
 
     fn hint_address(&self) -> Option<&Arc<str>> {
         Some(&self.address)
-    }
-
-    fn vote<'a>(&'a self, ballot: &'a Ballot, _within: Duration) -> Answer<'a, Vote> {
-        ready(self.run(|server, time, outbox| server.vote(ballot, time, outbox)))
-    }
-
-    fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, _: Duration) -> Answer<'a, Adopted> {
-        ready(self.run(|server, time, _| server.adopt(claim, epoch, time)))
-    }
-
-    fn take_back<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        _within: Duration,
-    ) -> Answer<'a, Cancelled> {
-        let cancel = |server: &mut Server, time, outbox: &mut Outbox| {
-            server.cancel(claim, keep, not_after, time, outbox)
-        };
-        ready(self.run(cancel))
     }
 }

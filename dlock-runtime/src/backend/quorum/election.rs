@@ -5,6 +5,7 @@
 //! says so.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -13,8 +14,8 @@ use super::QuorumShared;
 use super::link::{QuorumLink, VOTES_OF};
 use super::member::Member;
 use super::round::Round;
-use crate::backend::Node;
 use crate::backend::command_error::CommandError;
+use crate::backend::{Link, Node};
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
 use crate::policy::quorum::clocks::{highest_believed, pool_time, proposal};
 use crate::policy::quorum::commands::{Ballot, Outvoted, Vote};
@@ -231,7 +232,8 @@ impl QuorumLink {
             let within = until.saturating_duration_since(Instant::now());
             let mut round = Round::default();
             for (node, connection, _) in self.connected(at) {
-                let (connection, claim) = (connection.clone(), command.claim.clone());
+                let connection = connection.clone() as Arc<dyn Link>;
+                let claim = command.claim.clone();
                 let adopt = async move { connection.adopt(&claim, epoch, within).await };
                 round.push(node, Box::pin(adopt));
             }
@@ -321,7 +323,8 @@ impl QuorumShared {
         within: Duration,
         now: Moment,
     ) -> Result<Vote, CommandError> {
-        let answer = connection.vote(ballot, within).await;
+        let link: &dyn Link = connection;
+        let answer = link.vote(ballot, within).await;
         member.took(now.until(self.clock.now()));
         let vote = answer?;
         if !self.hear_clock(node, connection).is_zero() {

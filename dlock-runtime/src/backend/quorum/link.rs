@@ -159,9 +159,10 @@ impl Link for QuorumLink {
 
     fn call<'a>(&'a self, command: LinkCommand<'a>, within: Duration) -> Answer<'a, LinkReply> {
         match command {
-            LinkCommand::AcquireAll(_) | LinkCommand::Write(..) => {
-                not_offered("not offered by several nodes")
-            }
+            LinkCommand::AcquireAll(_)
+            | LinkCommand::Write(..)
+            | LinkCommand::Vote(_)
+            | LinkCommand::Adopt { .. } => not_offered("not offered by several nodes"),
             // Nobody queues at a node.
             LinkCommand::Poll(_) => replied(ready(Ok(Polled::Gone {
                 time: pool_time(self.shared.clock.now()),

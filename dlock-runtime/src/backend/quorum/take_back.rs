@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::link::QuorumLink;
 use super::member::Member;
 use super::round::{Round, WaitsFor};
-use crate::backend::Node;
+use crate::backend::{Link, Node};
 use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::footprint::Footprint;
@@ -114,9 +114,9 @@ impl QuorumLink {
         for (node, connection, member) in self.connected(among) {
             let keep = keep.by_another(pool_time(now), connection.server_time_at(now));
             let not_after = member.stamp(&**connection, not_after, now);
-            let (connection, member) = (connection.clone(), member.clone());
+            let (connection, member) = (connection.clone() as Arc<dyn Link>, member.clone());
             let answer = async move {
-                let answer = connection.take_back(claim, keep, not_after, within).await;
+                let answer = connection.cancel(claim, keep, not_after, within).await;
                 member.took(now.until(clock.now()));
                 answer
             };

@@ -45,7 +45,7 @@ pub(super) fn commands_of_error(said: &str) -> Vec<&'static str> {
     let line = behind.get(..end.unwrap_or(behind.len())).map(str::parse);
     let is_called = |hash: &String| said.contains(hash);
     let of_hash = all().into_iter().find(|it| it.sha1.iter().any(is_called));
-    let of_items: &Script = if said.contains(", node, on @user_script:") {
+    let of_items: &Script = if said.contains(", node") {
         &NODE
     } else {
         &COMBINED

@@ -24,7 +24,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// In whole milliseconds, rounded up, as PTTL never says 0 of an existing key.
+    /// In whole milliseconds, rounded up.
     pub(super) fn left(&self, time: u64) -> Option<Duration> {
         self.expires.map(|at| left(at, time))
     }

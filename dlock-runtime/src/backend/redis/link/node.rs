@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::RedisLink;
 use super::batcher::Command;
 use super::operations::Repetitions;
+use crate::backend::Node;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::epochs::LARGEST_EPOCH;
 use crate::backend::redis::membership::Membership;
 use crate::backend::redis::reply::OfNode;
-use crate::backend::{Answer, Node};
 use crate::policy::clock_watch::ClockAnswer;
 use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
@@ -41,39 +41,6 @@ impl Node for RedisLink {
     fn hint_address(&self) -> Option<&Arc<str>> {
         self.hints.as_ref()
     }
-
-    fn vote<'a>(&'a self, ballot: &'a Ballot, within: Duration) -> Answer<'a, Vote> {
-        Box::pin(async move {
-            exact(ballot.proposal)?;
-            if self.connection.node_may_have_forgotten() {
-                self.connection.tell_node(within).await;
-            }
-            self.connection.remind_node();
-            let answer = self.ask_node(Command::Vote(ballot), within).await?;
-            answer.vote(ballot.proposed())
-        })
-    }
-
-    fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, within: Duration) -> Answer<'a, Adopted> {
-        Box::pin(async move {
-            exact(epoch)?;
-            let command = Command::Adopt { claim, epoch };
-            self.ask_node(command, within).await?.adopted()
-        })
-    }
-
-    fn take_back<'a>(
-        &'a self,
-        claim: &'a Claim,
-        keep: Keep,
-        not_after: u64,
-        within: Duration,
-    ) -> Answer<'a, Cancelled> {
-        Box::pin(async move {
-            let command = Command::TakeBack { claim, keep };
-            self.ask_node(command, within).await?.taken_back(not_after)
-        })
-    }
 }
 
 /// A script's numbers are doubles.
@@ -86,6 +53,42 @@ fn exact(epoch: u64) -> Result<(), CommandError> {
 }
 
 impl RedisLink {
+    pub(in crate::backend::redis) async fn vote(
+        &self,
+        ballot: &Ballot,
+        within: Duration,
+    ) -> Result<Vote, CommandError> {
+        exact(ballot.proposal)?;
+        if self.connection.node_may_have_forgotten() {
+            self.connection.tell_node(within).await;
+        }
+        self.connection.remind_node();
+        let answer = self.ask_node(Command::Vote(ballot), within).await?;
+        answer.vote(ballot.proposed())
+    }
+
+    pub(in crate::backend::redis) async fn adopt(
+        &self,
+        claim: &Claim,
+        epoch: u64,
+        within: Duration,
+    ) -> Result<Adopted, CommandError> {
+        exact(epoch)?;
+        let command = Command::Adopt { claim, epoch };
+        self.ask_node(command, within).await?.adopted()
+    }
+
+    pub(in crate::backend::redis) async fn take_back(
+        &self,
+        claim: &Claim,
+        keep: Keep,
+        not_after: u64,
+        within: Duration,
+    ) -> Result<Cancelled, CommandError> {
+        let command = Command::TakeBack { claim, keep };
+        self.ask_node(command, within).await?.taken_back(not_after)
+    }
+
     /// Asks through the batcher; again while there are lapsed entries to remove.
     async fn ask_node(
         &self,

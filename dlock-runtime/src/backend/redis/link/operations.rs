@@ -81,6 +81,8 @@ impl Link for RedisLink {
             } => replied(self.cancel(claim, keep, not_after, within)),
             LinkCommand::Renew(items) => replied(self.renew(items, within)),
             LinkCommand::Downgrade { claim, ttl } => replied(self.downgrade(claim, ttl, within)),
+            LinkCommand::Vote(ballot) => replied(self.vote(ballot, within)),
+            LinkCommand::Adopt { claim, epoch } => replied(self.adopt(claim, epoch, within)),
             LinkCommand::Holds(claim) => replied(self.holds(claim, within)),
             LinkCommand::Write(claim, writes) => replied(self.write(claim, writes, within)),
             LinkCommand::Read(key) => replied(self.read(key, within)),
@@ -165,6 +167,9 @@ impl RedisLink {
         not_after: u64,
         within: Duration,
     ) -> Result<Cancelled, CommandError> {
+        if self.connection.node.is_some() {
+            return self.take_back(claim, keep, not_after, within).await;
+        }
         let until = Instant::now() + within;
         let call = || calls::cancel(claim, keep, not_after);
         let (reply, sent) = match self.repeated(&claim.key, call, within).await {

@@ -38,7 +38,8 @@ impl RedisLink {
         if groups.len() > 1 {
             renewing.by_groups(groups.into_values().collect()).await?;
         } else {
-            let call = |by| call(by, items.iter());
+            let counter = self.counter_of(items.iter());
+            let call = |by| call(by, items.iter(), counter.as_deref());
             let renewed = self.connection.run(within, call).await;
             let renewed = renewed.and_then(|(reply, _)| self.renewed(&reply, items.len()));
             match renewed {
@@ -52,6 +53,15 @@ impl RedisLink {
             Box::pin(renewing.one_by_one()).await;
         }
         renewing.ended()
+    }
+
+    /// The counter of items that share a call, if an epoch proves something about one of them. At a node
+    /// each lock has its own.
+    fn counter_of<'a>(&self, mut items: impl Iterator<Item = &'a Renewal>) -> Option<String> {
+        let is_of_node = self.connection.node.is_some();
+        let shared = items.find(|it| !is_of_node && it.claim.kind().is_shared())?;
+        let of = self.connection.names.of(&shared.claim.key);
+        Some(of.counter.into_owned())
     }
 
     fn renewed_by(&self, reply: &Value, items: usize) -> Result<Vec<Renewed>, CommandError> {
@@ -100,7 +110,8 @@ impl Renewing<'_> {
             let mut calls = redis::pipe();
             for group in &open {
                 let items = group.iter().filter_map(|at| self.items.get(*at));
-                calls.add_command(call(by, items));
+                let counter = self.link.counter_of(items.clone());
+                calls.add_command(call(by, items, counter.as_deref()));
             }
             let (replies, _) = self.link.connection.exchange(calls, self.left()).await?;
             let mut unknown = Vec::new();
@@ -129,7 +140,9 @@ impl Renewing<'_> {
         for by in CallBy::each(self.link.connection.reading.now()) {
             let moving = std::mem::take(&mut self.moving);
             let items = moving.iter().filter_map(|at| self.items.get(*at));
-            let calls: Vec<Cmd> = items.map(|item| call(by, std::iter::once(item))).collect();
+            let calls: Vec<Cmd> = items
+                .map(|item| call(by, std::iter::once(item), None))
+                .collect();
             let answers = self.link.at_its_node(&calls, self.left()).await;
             for (at, answer) in moving.into_iter().zip(answers) {
                 let one = answer.and_then(|answer| self.link.renewed(&answer, 1));
@@ -160,8 +173,14 @@ impl Renewing<'_> {
     }
 }
 
-fn call<'a>(by: CallBy, items: impl Iterator<Item = &'a Renewal> + Clone) -> Cmd {
-    let keys: Vec<&str> = items.clone().map(|item| &*item.claim.key).collect();
+/// `counter`: the one of all items; `None` at a node, and where each key goes by itself.
+fn call<'a>(
+    by: CallBy,
+    items: impl Iterator<Item = &'a Renewal> + Clone,
+    counter: Option<&str>,
+) -> Cmd {
+    let locks = items.clone().map(|item| &*item.claim.key);
+    let keys: Vec<&str> = locks.chain(counter).collect();
     let runs = calls::renewals(items.clone());
     let values = items.map(|item| &*item.claim.value);
     let arguments: Vec<&str> = runs.iter().map(String::as_str).chain(values).collect();

@@ -2,11 +2,11 @@
 -- the queue, if the caller may queue. The client sends it once per entry. It creates nothing after
 -- not_after. If the server executes it twice, the second run replies `yours` or keeps the queue
 -- entry where it is.
--- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see entering.lua); or
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua); or
 --       the lock alone, in a slot that is moving: whoever waits in the queue is not seen, nobody
 --       enters it, and the epoch is 0
 -- ARGV  1 entry, 2 lease ms, 3 not_after µs, 4 ttl ms to set on a key without one (0: leave it), 5
---       '1': the caller may queue, 6 the fleet's secret (see publish.lua)
+--       '1': the caller may queue, 6 the fleet's secret (see grant.lua)
 -- reply T                    granted, and the epoch equals T, which is the usual case
 --       {1, T, epoch}        granted
 --       {2, T, left, entry}  busy, not queued: the caller may not queue, the key has no time to

@@ -1,9 +1,9 @@
 -- acquire_all: takes several exclusive locks if each is free and has an empty queue; otherwise
 -- takes none. Never queues. The client sends it once per value. It creates nothing after not_after.
 -- If the server executes it twice, the second run replies with the time left.
--- KEYS  1 the epoch counter, then for each lock: the lock, queue and heartbeats (see entering.lua)
+-- KEYS  1 the epoch counter, then for each lock: the lock, queue and heartbeats (see queue.lua)
 -- ARGV  1 not_after µs, 2 lease ms, then the value for each lock, and the fleet's secret (see
---       publish.lua)
+--       grant.lua)
 -- reply {1, T, epoch}        all granted: the first lock has this epoch, the next ones those after
 --                            it
 --       {2, T, i, left, entry}  nothing taken: lock i (from 0) is held by another, or has a queue;

@@ -1,10 +1,10 @@
 -- cancel: leaves the queue and releases the lock, for an entry whose acquire may still arrive.
 -- Idempotent; the client repeats it until the reply is conclusive.
--- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see entering.lua); or
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua); or
 --       the lock alone, in a slot that is moving, for an entry that is not queued: nobody is granted
 --       the lock
 -- ARGV  1 entry, 2 '1': the entry may be queued, 3 as 2 of release.lua, 4 not_after µs of its acquire
---       (0: the acquire was answered), 5 the fleet's secret (see publish.lua)
+--       (0: the acquire was answered), 5 the fleet's secret (see grant.lua)
 -- reply {found, conclusive, T, rest, more}; found: the entry was queued, or held the lock; rest, more
 --       and {10, T}: as for release.lua
 
@@ -25,7 +25,7 @@ local found, rest, more, err = release(e, ARGV[3])
 if err then
   return redis.error_reply(err)
 elseif not found then
-  return {10, T}
+  return waited == 1 and {1, 1, T, 0, 1} or {10, T}
 end
 found = math.max(found, waited)
 return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T, rest, more and 1 or 0}

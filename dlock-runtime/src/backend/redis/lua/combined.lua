@@ -1,13 +1,13 @@
 -- combined: a batch of exclusive releases and acquires from several callers, each with the outcome
 -- of its own script. One failing item does not affect the others: after the first write every error
 -- becomes that item's reply. The common cases run over all items at once, the rest one by one.
--- KEYS  1 the epoch counter, then for each item: the lock and its queue (see entering.lua). The name
+-- KEYS  1 the epoch counter, then for each item: the lock and its queue (see queue.lua). The name
 --       of the heartbeats is derived from the queue's, because few calls touch it: the names differ
 --       in one letter, at the position where the counter's name has the f of 'fence'.
 -- ARGV  1 the number of release runs, 2 of acquire runs; a run is consecutive items with the same
 --       parameters. For each release run: item count, as 2 of release; for each acquire run: item count,
 --       lease ms, not_after µs, ttl ms for a key without one, '1' if it may queue, as for acquire;
---       then the value of each item, and the fleet's secret (see publish.lua)
+--       then the value of each item, and the fleet's secret (see grant.lua)
 -- reply T, then for each item: the epoch, if it was granted at T;
 --       otherwise the reply of its own script; or {9, words}: the item was refused with this error.
 --       Of a batch of common cases, where each release found its lock and each acquire was granted
@@ -105,11 +105,11 @@ if open == 0 then
 end
 
 --@ refused
--- The reply to an item of a batch that was refused with this error. Depending on the server version,
--- an error is a string that includes the script's line, or a table.
+-- The reply to an item of a batch that was refused with this error: in Redis 7.2 and later a table with
+-- the script's line, in 6.2 a string that has it, between them a string without it.
 local function refused(err, script)
-  local line = type(err) == 'table' and err.line and script .. ', on @user_script:' .. err.line or ''
-  return {9, type(err) == 'table' and err.err .. line or tostring(err)}
+  local line = type(err) == 'table' and err.line and ', on @user_script:' .. err.line or ''
+  return {9, (type(err) == 'table' and err.err .. line or tostring(err)) .. script}
 end
 
 --@ script

@@ -1,8 +1,8 @@
 -- downgrade: turns a writer's entry into a reader's with the same token, without releasing the lock in
 -- between, and grants the lock to waiters that fit now. Never shortens. Idempotent.
--- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see entering.lua); or
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua); or
 --       the lock alone, in a slot that is moving: nobody is granted the lock
--- ARGV  1 entry, 2 ttl ms, 3 the fleet's secret (see publish.lua)
+-- ARGV  1 entry, 2 ttl ms, 3 the fleet's secret (see grant.lua)
 -- reply 1 the entry is a reader now, 0 it does not hold the lock; {1 or 0, 0, 1} and {10, T}: as
 --       for release.lua
 

@@ -44,7 +44,7 @@ local function in_the_way()
     return redis.call('PTTL', lock), beginning(held)
   end
   local left, named = first_holder()
-  return left, beginning(named)
+  return left or 0, beginning(named) or ''
 end
 
 -- Whether the stored meta is this one, possibly with more fields behind it.

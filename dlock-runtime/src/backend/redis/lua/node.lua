@@ -1,13 +1,13 @@
 -- node: what clients ask of a node of a quorum (policy/server/voting.rs has the semantics). Each item
 -- fails by itself; those about one lock are executed in the given order.
 -- KEYS  for each run of items: their locks and then, for v and a, their epoch counters; last, a key
---       that exists while anybody wants a hint at this node (hints.lua)
+--       that exists while anybody wants a hint at this node (section hints)
 -- ARGV  the namespace, the number of items; then runs of consecutive items with the same parameters,
 --       whose letter is a capital if they are of a kind with many holders:
 --       v, item count, lease ms, not_after µs, channel for a hint ('-': none, but the caller waits;
 --          '': it does not wait), proposed epoch; for each item: entry
 --       a, item count; for each item: entry, epoch to adopt
---       b, item count, whether the entry stays as a retired one (kept_for in lock.lua); for each
+--       b, item count, whether the entry stays as a retired one (kept_for in release.lua); for each
 --          item: entry
 --       d, item count, ttl ms; for each item: entry
 -- reply {T} if there are several items, all v or b, and each was done as asked: granted with the
@@ -241,18 +241,17 @@ local function held_back_until(e)
   return ends and ends > T and ends
 end
 
--- What stands at the lock, without what has lapsed. Returns true if more has lapsed than one call
--- removes.
+-- Looks at the lock, and drops what has lapsed. Returns the reply if that is all that can be done.
 local function load(e)
   local err = stands_at(e)
-  return err and error(err, 0) or drop_lapsed()
+  return err and redis.error_reply(err) or drop_lapsed() and {10}
 end
 
-local function vote(e, lease, not_after, channel, proposal)
-  if T > tonumber(not_after) then
-    return {5}
-  elseif load(e) then
-    return {10}
+local function vote(entry, lease, not_after, channel, proposal)
+  local e = entry_of(entry)
+  local reply = T > tonumber(not_after) and {5} or load(e)
+  if reply then
+    return reply
   elseif there == OTHER then
     return {6, other_type()[3]}
   elseif held_as(e) then
@@ -288,9 +287,11 @@ local function vote(e, lease, not_after, channel, proposal)
   return epoch
 end
 
-local function adopt(e, epoch)
-  if load(e) then
-    return {10}
+local function adopt(entry, epoch)
+  local e = entry_of(entry)
+  local reply = load(e)
+  if reply then
+    return reply
   elseif not held_as(e) then
     return 0
   end
@@ -304,10 +305,10 @@ local function adopt(e, epoch)
   return 1
 end
 
-local function take_back(e, keep)
-  local found, rest, _, err = release(e, keep)
+local function take_back(entry, keep)
+  local found, rest, _, err = release(entry_of(entry), keep)
   if err then
-    error(err, 0)
+    return redis.error_reply(err)
   elseif not found then
     return {10}
   end
@@ -317,9 +318,11 @@ local function take_back(e, keep)
   return rest > 0 and {found, rest} or found
 end
 
-local function step_down(e, ttl)
-  if load(e) then
-    return {10}
+local function step_down(entry, ttl)
+  local e = entry_of(entry)
+  local reply = load(e)
+  if reply then
+    return reply
   end
   local reads = downgrade(e, tonumber(ttl))
   if reads == 1 then
@@ -341,13 +344,17 @@ while i < number do
   for n = 1, count do
     lock, counter, there = keys[k + n], has_counter and keys[k + count + n], nil
     if not replies[i + n + 1] then
-      local e, done, answer = entry_of(arguments[at]), nil, nil
+      local words = {arguments[at], unpack(arguments, of_run, of_run + terms[letter] - 1)}
       if letter == 'a' then
-        done, answer = pcall(adopt, e, arguments[at + 1])
-      else
-        done, answer = pcall(operations[letter], e, unpack(arguments, of_run, of_run + terms[letter] - 1))
+        words[2] = arguments[at + 1]
       end
-      replies[i + n + 1] = done and answer or refused(answer, ', node')
+      if is_alone then -- so that an error names its line
+        replies[2] = operations[letter](unpack(words))
+      else
+        local done, answer = pcall(operations[letter], unpack(words))
+        local is_refused = not done or type(answer) == 'table' and answer.err
+        replies[i + n + 1] = is_refused and refused(answer, ', node') or answer
+      end
     elseif freed[i + n] then
       hint()
     end
@@ -355,4 +362,4 @@ while i < number do
   end
   k, i = k + (has_counter and 2 or 1) * count, i + count
 end
-return replies
+return type(replies[2]) == 'table' and replies[2].err and replies[2] or replies

@@ -1,9 +1,9 @@
 -- poll: reports what became of a queued entry, and refreshes its heartbeat. Never creates; it only
 -- grants the lock to waiters at the head of the queue that fit, whoever polls, and to an entry of an
 -- owner that already holds the lock. Idempotent.
--- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see entering.lua); or
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua); or
 --       the lock alone, in a slot that is moving: nobody is granted the lock, and the epoch is 0
--- ARGV  1 entry, 2 '1': the entry may be queued, 3 the fleet's secret (see publish.lua)
+-- ARGV  1 entry, 2 '1': the entry may be queued, 3 the fleet's secret (see grant.lua)
 -- reply {3, T, left, entry}  still queued; as for acquire.lua
 --       {4, T, epoch, left}  the entry holds the lock: the push was lost or is on its way
 --       {6, T, other}        a value of another type is stored at the key; other: 1, a set of

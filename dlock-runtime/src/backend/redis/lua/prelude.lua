@@ -1,5 +1,5 @@
 -- What the scripts begin with. The server builds each function again on every call, so the sections
--- (each begins with its name behind `--@`) follow in the order of need, which scripts.rs gives:
+-- (each begins with its name behind `--@`) follow in the order of need, which lua.rs gives:
 -- functions that few calls need are defined only where those calls get. An operation is a function over
 -- one item; its batch form is a loop over it. Numbers become text by string.format only: Lua itself
 -- would write 1.79e+15.
@@ -10,13 +10,16 @@ local time = redis.call('TIME')
 local T = time[1] * 1000000 + time[2]
 
 --@ lock
--- The lock at hand, by its keys: the lock itself, and the epoch counter (nil: only the lock's key is at
--- hand). A batch sets these and the following ones for each of its items.
+-- The lock at hand, by its keys: the lock itself, and the epoch counter, if it is at hand. A batch sets
+-- these and the following ones for each of its items.
 local lock, counter = KEYS[1], KEYS[2]
 
 --@ state
 -- Its queue and heartbeats (queue.lua).
 local queue, heartbeats = KEYS[3], KEYS[4]
+
+-- Only the lock's key is at hand: its slot is moving.
+local is_by_key = not counter
 
 -- What stands at the lock (lock.lua): ONE for a string, OTHER for another program's value, the meta
 -- of a set, false for nothing, nil if nobody has looked; and the string.

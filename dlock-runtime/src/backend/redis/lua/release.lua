@@ -1,7 +1,7 @@
 -- release: releases a lock and grants it to the next waiters. Idempotent.
--- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see entering.lua)
--- ARGV  1 entry, 2 whether it stays as a retired one (kept_for in lock.lua), 3 the fleet's secret (see
---       publish.lua)
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
+-- ARGV  1 entry, 2 whether it stays as a retired one (kept_for), 3 the fleet's secret (see
+--       grant.lua)
 -- reply 1 the entry held the lock, 0 it did not; or {found, rest, more, refused}; rest: how many
 --       entries of its owner still hold it, 0 for every other kind; more: 1 if more waiters may fit
 --       now than one call grants to; refused: 1 if the native delete command was refused, so that the
@@ -130,6 +130,7 @@ local function release(e, keep)
     elseif drop_lapsed() then
       return nil
     end
+    form = is_set() and form -- of a set that is not ours nothing is taken
   end
   local rest = 0
   if form then

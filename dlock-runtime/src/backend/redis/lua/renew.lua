@@ -1,6 +1,7 @@
 -- renew: extends each lease to at least its ttl, if the entry still holds the lock. Never creates,
 -- never shortens; one failing key does not affect the others. Idempotent.
--- KEYS  the locks
+-- KEYS  the locks; behind them the epoch counter, if all have one. An extended entry draws an epoch, so that
+--       a step back of the clock can be proved (set.lua)
 -- ARGV  1 the number of runs; a run is consecutive items with the same ttl. For each run: item
 --       count, ttl ms; then the entry of each item
 -- reply 1: all are renewed; otherwise for each item: 1 renewed, 0 not held by the entry, -1 the
@@ -9,13 +10,13 @@
 --@ fast
 -- The common case: a string key that still has the item's value.
 local try, keys, arguments = redis.pcall, KEYS, ARGV
-local behind = #arguments - #keys -- the value of item i is arguments[behind + i]
-local replies, open, to, runs = {}, #keys, 0, {}
+local replies, to, runs = {}, 0, {}
 for n = 1, tonumber(arguments[1]) do
   runs[n] = {from = to + 1, to = to + arguments[2 * n], ttl = arguments[2 * n + 1]}
   to = runs[n].to
 end
-local values = try('MGET', unpack(keys))
+local open, behind = to, #arguments - to -- the entry of item i is arguments[behind + i]
+local values = try('MGET', unpack(keys, 1, to))
 for _, run in ipairs(runs) do
   local ttl, least = run.ttl, tonumber(run.ttl)
   for i = run.from, run.to do
@@ -32,6 +33,8 @@ if open == 0 then
 end
 
 --@ script
+local is_drawn = false
+
 -- Only the entry's own end changes. Returns 1, or 0 if it does not hold the lock.
 local function renew(entry, ttl)
   local e = entry_of(entry)
@@ -59,11 +62,12 @@ local function renew(entry, ttl)
   redis.call('ZADD', lock, 'XX', 'GT', unpack(words))
   note_lease(form, ttl)
   settle()
+  is_drawn = is_drawn or pcall(draw_epochs, T, 1, digits)
   return 1
 end
 
 -- Handles the items that the fast path left open.
-counter = nil
+counter = keys[to + 1]
 for _, run in ipairs(runs) do
   for i = run.from, run.to do
     if not replies[i] then

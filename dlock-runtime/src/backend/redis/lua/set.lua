@@ -88,7 +88,8 @@ end
 -- Whether an entry ends later than it can because the clock was set back: then it is behind the last
 -- epoch. Without this proof, a build that does not note what it gave beyond an entry's lease wrote it.
 local function ends_too_late(member, ends)
-  local last = ends > latest_end(member) and counter and tonumber(redis.call('GET', counter) or nil)
+  local last = ends > latest_end(member) and counter and redis.pcall('GET', counter)
+  last = type(last) == 'string' and tonumber(last)
   return last and last > T + STEP_BACK and last < 9007199254740991
 end
 
@@ -136,7 +137,7 @@ local function drop_lapsed()
   if members - lapsed == 1 then
     redis.call('DEL', lock)
     there = false
-    return not counter
+    return is_by_key
   end
   return false
 end

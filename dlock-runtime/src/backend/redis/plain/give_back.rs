@@ -67,7 +67,9 @@ impl SeenKey {
             KeyContent::Nothing => StoredHolders::Nobody,
             KeyContent::By(value) => StoredHolders::Value {
                 value: value.as_str().into(),
-                ends: (u64::try_from(self.pttl).ok()).map(|left| time.saturating_add(left * 1000)),
+                // A key that is there has not lapsed, although PTTL may say 0.
+                ends: (u64::try_from(self.pttl).ok())
+                    .map(|left| time.saturating_add(left.max(1).saturating_mul(1000))),
             },
             KeyContent::OtherType => return Decided::default(),
         };

@@ -142,6 +142,7 @@ impl Link for PlainLink {
             LinkCommand::AcquireAll(_) => not_offered("a lock of several keys needs scripts"),
             LinkCommand::Downgrade { .. } => not_offered("a lock with readers needs scripts"),
             LinkCommand::Write(..) => not_offered("a guarded write needs scripts"),
+            LinkCommand::Vote(_) | LinkCommand::Adopt { .. } => not_offered("a node needs scripts"),
             LinkCommand::Poll(claim) => replied(self.poll_until(claim, until)),
             LinkCommand::Heartbeat(_) => replied(ready(Ok(None::<Polled>))),
             LinkCommand::Cancel {

@@ -232,6 +232,13 @@ fn a_lock_goes_to_the_first_entry_that_lives() {
         assert_eq!(decided(&kept, Some(OURS), keep), then);
     }
     assert_eq!(decided(&kept, None, Keep::NOT), "", "somebody has it");
+    for pttl in [0, i64::MAX] {
+        let foreign = SeenKey {
+            pttl,
+            ..seen(KeyContent::By("foreign".to_owned()), Some(THEIRS))
+        };
+        assert_eq!(decided(&foreign, None, Keep::NOT), "", "{pttl}");
+    }
 }
 
 #[test]

@@ -163,6 +163,8 @@ impl Link for WitnessedLink {
                 | LinkReply::Holds(false)
                 | LinkReply::Renewed(_)
                 | LinkReply::Cancelled(_)
+                | LinkReply::Voted(_)
+                | LinkReply::Adopted(_)
                 | LinkReply::Wrote(_)
                 | LinkReply::Read(_)
                 | LinkReply::Scanned(_)

@@ -7,18 +7,18 @@ use std::task::{Context, Waker};
 use dlock_harness::until;
 
 use super::{CAP, ballot, claim, link, listening, of_one_counter, server, take_back, vote};
+use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::reply::{ItemReply, OfNode};
 use crate::backend::redis::tests::lab::Heard;
-use crate::backend::{Answer, Link, Node};
 use crate::policy::commands::{Claim, Keep};
 use crate::policy::quorum::commands::{Ballot, Vote};
 
 /// Polls it once: from then on it is sent, sooner or later.
-fn begin<T>(answer: &mut Answer<'_, T>) {
+fn begin(answer: &mut Pin<Box<impl Future>>) {
     let mut context = Context::from_waker(Waker::noop());
-    assert!(Pin::new(answer).poll(&mut context).is_pending());
+    assert!(answer.as_mut().poll(&mut context).is_pending());
 }
 
 fn ballots(link: &RedisLink, number: usize) -> Vec<Ballot> {
@@ -40,11 +40,14 @@ async fn sent_without_callers(in_flight: usize) {
     let others: Vec<_> = (0..in_flight)
         .map(|it| ballot(&claim(&format!("lock:other{it}"), "a"), 5, &link))
         .collect();
-    let mut others: Vec<_> = others.iter().map(|it| link.vote(it, CAP)).collect();
+    let mut others: Vec<_> = others
+        .iter()
+        .map(|it| Box::pin(link.vote(it, CAP)))
+        .collect();
     others.iter_mut().for_each(begin);
     let ballots = ballots(&link, 6);
     for ballot in &ballots {
-        begin(&mut link.vote(ballot, CAP));
+        begin(&mut Box::pin(link.vote(ballot, CAP)));
     }
     // What takes the last one back is behind it.
     assert!(take_back(&link, &ballots[5].claim).await.found);
@@ -54,7 +57,7 @@ async fn sent_without_callers(in_flight: usize) {
     }
     let mut answers: Vec<_> = ballots
         .iter()
-        .map(|it| link.take_back(&it.claim, Keep::NOT, 0, CAP))
+        .map(|it| Box::pin(link.take_back(&it.claim, Keep::NOT, 0, CAP)))
         .collect();
     answers.iter_mut().for_each(begin);
     drop(answers);
@@ -75,13 +78,13 @@ async fn commands_for_a_lock_are_executed_in_the_order_in_which_they_began() {
     let link = link(&server.url()).await;
     let busy = ballots(&link, 2);
     let [a, b] = ["a", "b"].map(|token| ballot(&claim("lock:k", token), 5, &link));
-    let mut first: Vec<_> = busy.iter().map(|it| link.vote(it, CAP)).collect();
+    let mut first: Vec<_> = busy.iter().map(|it| Box::pin(link.vote(it, CAP))).collect();
     first.iter_mut().for_each(begin);
-    let mut one = link.vote(&a, CAP);
-    let mut two = link.vote(&b, CAP);
-    let mut three = link.take_back(&a.claim, Keep::NOT, 0, CAP);
-    let mut four = link.vote(&b, CAP);
-    let mut five = link.take_back(&b.claim, Keep::NOT, 0, CAP);
+    let mut one = Box::pin(link.vote(&a, CAP));
+    let mut two = Box::pin(link.vote(&b, CAP));
+    let mut three = Box::pin(link.take_back(&a.claim, Keep::NOT, 0, CAP));
+    let mut four = Box::pin(link.vote(&b, CAP));
+    let mut five = Box::pin(link.take_back(&b.claim, Keep::NOT, 0, CAP));
     begin(&mut one);
     begin(&mut two);
     begin(&mut three);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dlock_harness::until;
 
 use super::{CAP, HOUR, ballot, claim, link, listening, of_kind, server, take_back, vote};
+use crate::backend::Link;
 use crate::backend::redis::tests::lab::{Heard, for_an_hour};
-use crate::backend::{Link, Node};
 use crate::policy::commands::Keep;
 use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::values::entry::LEFT_TO_A_WRITER;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use dlock_harness::RedisServer;
 
 use super::{CAP, HOUR, ballot, claim, link};
+use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::tests::lab::{self, acquire};
-use crate::backend::{Link, Node};
 use crate::policy::commands::Keep;
 
 const TASKS: u32 = 64;

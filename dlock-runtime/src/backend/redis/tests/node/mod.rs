@@ -21,7 +21,7 @@ use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::membership::NodePlan;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::plan::Plan;
-use crate::backend::{Link, Listener, Node};
+use crate::backend::{Link, Listener};
 use crate::policy::commands::{Cancelled, Claim, Keep};
 use crate::policy::quorum::commands::{Ballot, Vote};
 use crate::values::entry;

@@ -4,7 +4,6 @@
 use dlock_harness::RedisServer;
 
 use super::{CAP, ballot, claim, link, plan, server, take_back, vote};
-use crate::backend::Node;
 use crate::backend::redis::connect::connect;
 use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::tests::lab::assert_refused;

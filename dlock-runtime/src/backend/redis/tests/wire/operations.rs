@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::masks;
+use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::link::heartbeats::HeartbeatPace;
 use crate::backend::redis::reply::ItemReply;
 use crate::backend::redis::tests::lab::{CAP, HOUR, seconds};
-use crate::backend::{Link, Node};
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Busy, Cancelled, Claim, GivenBack, Keep, Left, Polled, Renewal,
 };

@@ -1,7 +1,6 @@
 //! The same for the kinds with many holders, each of whose commands is sent by itself.
 
 use super::{Pair, Seconds, Who};
-use crate::backend::Node;
 use crate::backend::redis::tests::lab::kept;
 use crate::backend::redis::tests::node::{CAP, HOUR, of_kind, seconds};
 use crate::policy::commands::Claim;
