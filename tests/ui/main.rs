@@ -5,9 +5,10 @@
 //! calls both, because a function with a wrong attribute stays usable. `said` checks rules for all
 //! messages.
 //!
-//! These files have what only rustc can show: its own messages around ours (`compiler`), which
-//! token is underlined for each argument, and the attribute beside other macros. The exact text of
-//! every message of the attribute is in `dlock-macros/src/tests/diagnostics`.
+//! These files have what only rustc can show: its own messages, alone or around ours (`compiler`),
+//! that it adds none to ours, and the attribute beside other macros or under another name. Every
+//! message of the attribute, with what it underlines and its fix, is a case of
+//! `dlock-macros/src/tests/diagnostics/messages.txt`.
 //!
 //! The messages in all folders but `compiler` are ours, the same with every compiler. Those in
 //! `compiler` are rustc's and change between versions, so they are compared only with the version
