@@ -3,6 +3,7 @@
 
 mod clock_watch;
 mod commands;
+pub(crate) mod explore;
 mod lock_order;
 pub(crate) mod print;
 mod queue;

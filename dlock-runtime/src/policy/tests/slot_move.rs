@@ -3,7 +3,10 @@
 //! gives the move up, and of leases that end. What a node executes, and what it answers instead, is
 //! by the rules of Redis Cluster. The steps of a client are those of `backend/redis/link/moving.rs`.
 
-use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+use super::explore::{self, Bad, Model, Outcome, Row, catch, hold};
+use super::print::Print;
 
 const SOURCE: usize = 0;
 const TARGET: usize = 1;
@@ -73,7 +76,7 @@ enum Client {
     Holds,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Hash)]
 struct World {
     nodes: [Node; 2],
     clients: [Client; 2],
@@ -177,7 +180,7 @@ impl World {
     }
 
     /// A client's next command is executed and answered.
-    fn step(&mut self, variant: Variant, client: usize) {
+    fn executes(&mut self, variant: Variant, client: usize) {
         let Client::Asks {
             stage,
             node,
@@ -263,17 +266,6 @@ impl World {
     }
 }
 
-/// Forgets what no step depends on any more.
-fn normal(mut world: World) -> World {
-    for client in [0, 1] {
-        if matches!(world.clients[client], Client::Idle | Client::Holds) {
-            (world.abandoned[client], world.late[client]) = (None, false);
-            world.drew_as_none[client] = false;
-        }
-    }
-    world
-}
-
 fn asks(stage: Stage, node: usize, epoch: u8) -> Client {
     Client::Asks {
         stage,
@@ -290,209 +282,286 @@ fn first_by_key(variant: Variant) -> Client {
     }
 }
 
-/// The worlds that one step leads to, each with what the step was.
-struct Next<'a> {
-    world: &'a World,
-    all: Vec<(String, World)>,
+fn creates(stage: Stage) -> bool {
+    matches!(stage, Stage::Whole | Stage::Take)
 }
 
-impl Next<'_> {
-    fn add(&mut self, what: &str, change: &dyn Fn(&mut World)) {
-        let mut next = self.world.clone();
-        change(&mut next);
-        self.all.push((what.to_owned(), normal(next)));
+struct Run {
+    variant: Variant,
+    /// How often each client tries.
+    attempts: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    TargetImports,
+    SourceMigrates,
+    TargetImportsNoMore,
+    MoveGivenUp,
+    LockMoves,
+    CounterMoves,
+    TargetServes,
+    SourceLeft,
+    /// A client begins …
+    Begins(usize),
+    /// … its next command is executed, and answered …
+    Asks(Stage, usize),
+    /// … it gives up.
+    GivesUp(usize),
+    Releases(usize),
+    LeaseOver(usize),
+    /// A command that was given up is executed.
+    Late(usize),
+    /// It would be too late.
+    TooLate(usize),
+    /// A client's lock is taken away at a node …
+    Evicted(usize, usize),
+    /// … or its key expires there.
+    Expires(usize),
+}
+
+/// What may happen in an exploration.
+#[derive(Clone, Copy, Debug)]
+enum Witness {
+    TakenByItsKey,
+    MoveGivenUp,
+    HeldWhileMoving,
+    ExecutedLate,
+    EvictedWhileHeld,
+}
+
+impl explore::Witness for Witness {
+    fn place(self) -> u8 {
+        self as u8
+    }
+}
+
+type Seen = explore::Seen<Witness>;
+
+impl Model for World {
+    type Run = Run;
+    type Step = Step;
+    type Witness = Witness;
+
+    fn first(_: &Run) -> Self {
+        World::new()
     }
 
+    fn steps(&self, run: &Run, steps: &mut Vec<Step>) {
+        self.moves(steps);
+        for client in [0, 1] {
+            self.acts(client, run.attempts, steps);
+            self.passes(client, steps);
+        }
+    }
+
+    fn step(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Outcome {
+        let [source, target] = &mut self.nodes;
+        match step {
+            Step::TargetImports => {
+                target.slot = Slot::Imports;
+                self.begun += 1;
+            }
+            Step::SourceMigrates => source.slot = Slot::Migrates,
+            Step::TargetImportsNoMore => target.slot = Slot::Elsewhere,
+            Step::MoveGivenUp => source.slot = Slot::Serves,
+            Step::LockMoves => target.lock = source.lock.take(),
+            Step::CounterMoves => target.counter = source.counter.take(),
+            Step::TargetServes => target.slot = Slot::Serves,
+            Step::SourceLeft => source.slot = Slot::Elsewhere,
+            Step::Begins(client) => {
+                self.attempts[client] += 1;
+                self.clients[client] = asks(Stage::Whole, SOURCE, 0);
+            }
+            Step::Asks(_, client) => self.executes(run.variant, client),
+            Step::GivesUp(client) => {
+                if let Client::Asks {
+                    stage,
+                    node,
+                    asking,
+                    ..
+                } = self.clients[client]
+                {
+                    self.abandoned[client] = creates(stage).then_some((stage, node, asking));
+                }
+                self.give_up(client);
+            }
+            Step::Releases(client) => self.clients[client] = asks(Stage::Release, SOURCE, 0),
+            Step::LeaseOver(client) => self.clients[client] = Client::Idle,
+            Step::Late(client) => {
+                if let Some(command) = self.abandoned[client].take() {
+                    let _ = self.create(client, command);
+                }
+            }
+            Step::TooLate(client) => {
+                (self.abandoned[client], self.late[client]) = (None, true);
+                if self.stage(client).is_some_and(creates) {
+                    self.give_up(client); // it is refused
+                }
+            }
+            Step::Evicted(_, node) => (self.nodes[node].lock, self.evicted) = (None, true),
+            Step::Expires(node) => self.nodes[node].lock = None,
+        }
+        self.sees(step, seen);
+        self.forgets();
+        self.broken.into()
+    }
+
+    fn fingerprint(&self) -> u128 {
+        let mut print = Print::default();
+        self.hash(&mut print);
+        print.value()
+    }
+
+    fn describe(&self) -> String {
+        format!("{:?} {:?}", self.nodes, self.clients)
+    }
+}
+
+impl World {
     /// What the administrator does.
-    fn moves(&mut self) {
-        let [source, target] = &self.world.nodes;
+    fn moves(&self, steps: &mut Vec<Step>) {
+        let [source, target] = &self.nodes;
         match (source.slot, target.slot) {
-            (Slot::Serves, Slot::Elsewhere) if self.world.begun < MOVES => {
-                self.add("the target imports", &|it| {
-                    it.nodes[TARGET].slot = Slot::Imports;
-                    it.begun += 1;
-                });
+            (Slot::Serves, Slot::Elsewhere) if self.begun < MOVES => {
+                steps.push(Step::TargetImports);
             }
             (Slot::Serves, Slot::Imports) => {
-                self.add("the source migrates", &|it| {
-                    it.nodes[SOURCE].slot = Slot::Migrates;
-                });
-                self.add("the target imports no more", &|it| {
-                    it.nodes[TARGET].slot = Slot::Elsewhere;
-                });
+                steps.extend([Step::SourceMigrates, Step::TargetImportsNoMore]);
             }
             (Slot::Migrates, Slot::Imports) => {
                 if target.lock.is_none() && target.counter.is_none() {
-                    self.add("the move is given up", &|it| {
-                        it.nodes[SOURCE].slot = Slot::Serves;
-                    });
+                    steps.push(Step::MoveGivenUp);
                 }
-                if source.lock.is_some() {
-                    self.add("the lock moves", &|it| {
-                        it.nodes[TARGET].lock = it.nodes[SOURCE].lock.take();
-                    });
-                }
-                if source.counter.is_some() {
-                    self.add("the counter moves", &|it| {
-                        it.nodes[TARGET].counter = it.nodes[SOURCE].counter.take();
-                    });
-                }
+                steps.extend(source.lock.map(|_| Step::LockMoves));
+                steps.extend(source.counter.map(|_| Step::CounterMoves));
                 if source.lock.is_none() && source.counter.is_none() {
-                    self.add("the target serves", &|it| {
-                        it.nodes[TARGET].slot = Slot::Serves;
-                    });
+                    steps.push(Step::TargetServes);
                 }
             }
-            (Slot::Migrates, Slot::Serves) => {
-                self.add("the source has left", &|it| {
-                    it.nodes[SOURCE].slot = Slot::Elsewhere;
-                });
-            }
+            (Slot::Migrates, Slot::Serves) => steps.push(Step::SourceLeft),
             _ => {}
         }
     }
 
     /// What a client does.
-    fn asks(&mut self, client: usize, variant: Variant, attempts: u8) {
-        let said = |what: &str| format!("{what} ({client})");
-        match self.world.clients[client] {
-            Client::Idle if self.world.attempts[client] < attempts => {
-                self.add(&said("begins"), &|it| {
-                    it.attempts[client] += 1;
-                    it.clients[client] = asks(Stage::Whole, SOURCE, 0);
-                });
-            }
+    fn acts(&self, client: usize, attempts: u8, steps: &mut Vec<Step>) {
+        match self.clients[client] {
+            Client::Idle if self.attempts[client] < attempts => steps.push(Step::Begins(client)),
             Client::Idle => {}
-            Client::Asks {
-                stage,
-                node,
-                asking,
-                ..
-            } => {
-                self.add(&format!("{stage:?} ({client}, {node})"), &|it| {
-                    it.step(variant, client);
-                });
+            Client::Asks { stage, .. } => {
+                steps.push(Step::Asks(stage, client));
                 if !matches!(stage, Stage::Cancel | Stage::Release) {
-                    self.add(&said("gives up"), &|it| {
-                        it.abandoned[client] = creates(stage).then_some((stage, node, asking));
-                        it.give_up(client);
-                    });
+                    steps.push(Step::GivesUp(client));
                 }
             }
-            Client::Holds => {
-                self.add(&said("releases"), &|it| {
-                    it.clients[client] = asks(Stage::Release, SOURCE, 0);
-                });
-                self.add(&said("its lease is over"), &|it| {
-                    it.clients[client] = Client::Idle;
-                });
-            }
+            Client::Holds => steps.extend([Step::Releases(client), Step::LeaseOver(client)]),
         }
     }
 
     /// What becomes of a command that was given up, and of a client's lock.
-    fn passes(&mut self, client: usize) {
-        let said = |what: &str| format!("{what} ({client})");
-        let world = self.world;
-        if let Some(command) = world.abandoned[client] {
-            self.add(&said("is executed late"), &|it| {
-                it.abandoned[client] = None;
-                let _ = it.create(client, command);
-            });
-        }
-        let stage = match world.clients[client] {
-            Client::Asks { stage, .. } => Some(stage),
-            Client::Idle | Client::Holds => None,
-        };
+    fn passes(&self, client: usize, steps: &mut Vec<Step>) {
+        steps.extend(self.abandoned[client].map(|_| Step::Late(client)));
+        let stage = self.stage(client);
         let is_under_way = stage.is_some_and(creates);
-        if (is_under_way || stage == Some(Stage::Cancel)) && !world.late[client] {
-            self.add(&said("would be too late"), &|it| {
-                (it.abandoned[client], it.late[client]) = (None, true);
-                if is_under_way {
-                    it.give_up(client); // it is refused
-                }
-            });
+        if (is_under_way || stage == Some(Stage::Cancel)) && !self.late[client] {
+            steps.push(Step::TooLate(client));
         }
-        let is_over = world.clients[client] == Client::Idle || stage == Some(Stage::Cancel);
+        let is_over = self.clients[client] == Client::Idle || stage == Some(Stage::Cancel);
         for node in [SOURCE, TARGET] {
-            if world.nodes[node].lock != Some(world.token(client)) {
+            if self.nodes[node].lock != Some(self.token(client)) {
                 continue;
             }
-            if !world.evicted {
-                self.add(&said("is evicted"), &|it| {
-                    (it.nodes[node].lock, it.evicted) = (None, true);
-                });
+            if !self.evicted {
+                steps.push(Step::Evicted(client, node));
             }
             // No lease ends before that of its client.
             if is_over {
-                self.add(&said("its key expires"), &|it| it.nodes[node].lock = None);
+                steps.push(Step::Expires(node));
             }
         }
     }
-}
 
-fn creates(stage: Stage) -> bool {
-    matches!(stage, Stage::Whole | Stage::Take)
-}
-
-/// The number of all worlds in which each client tries so often; or the steps to the first that
-/// breaks a property.
-fn explore(variant: Variant, attempts: u8) -> Result<usize, String> {
-    let first = World::new();
-    let mut known: HashMap<World, Option<(World, String)>> = HashMap::from([(first.clone(), None)]);
-    let mut open = VecDeque::from([first]);
-    while let Some(world) = open.pop_front() {
-        if let Some(broken) = world.broken {
-            let (mut way, mut at) = (vec![broken.to_owned()], &world);
-            while let Some(Some((before, step))) = known.get(at) {
-                way.push(step.clone());
-                at = before;
-            }
-            way.reverse();
-            return Err(way.join("\n"));
+    fn stage(&self, client: usize) -> Option<Stage> {
+        match self.clients[client] {
+            Client::Asks { stage, .. } => Some(stage),
+            Client::Idle | Client::Holds => None,
         }
-        let mut next = Next {
-            world: &world,
-            all: Vec::new(),
-        };
-        next.moves();
+    }
+
+    fn sees(&self, step: Step, seen: &mut Seen) {
+        let holds = |client: usize| self.clients[client] == Client::Holds;
+        match step {
+            Step::Asks(Stage::Confirm, client) if holds(client) => {
+                seen.saw(Witness::TakenByItsKey);
+            }
+            Step::MoveGivenUp => seen.saw(Witness::MoveGivenUp),
+            Step::LockMoves if holds(0) || holds(1) => seen.saw(Witness::HeldWhileMoving),
+            Step::Late(_) => seen.saw(Witness::ExecutedLate),
+            Step::Evicted(client, _) if holds(client) => seen.saw(Witness::EvictedWhileHeld),
+            _ => {}
+        }
+    }
+
+    /// What no step depends on any more.
+    fn forgets(&mut self) {
         for client in [0, 1] {
-            next.asks(client, variant, attempts);
-            next.passes(client);
-        }
-        for (step, next) in next.all {
-            if !known.contains_key(&next) {
-                known.insert(next.clone(), Some((world.clone(), step)));
-                open.push_back(next);
+            if matches!(self.clients[client], Client::Idle | Client::Holds) {
+                (self.abandoned[client], self.late[client]) = (None, false);
+                self.drew_as_none[client] = false;
             }
         }
     }
-    Ok(known.len())
+}
+
+/// Explores how clients that try so often take locks; returns the number of worlds.
+fn worlds(name: &str, attempts: u8) -> usize {
+    let run = Run {
+        variant: Variant::AsShipped,
+        attempts,
+    };
+    let sees = &[
+        Witness::TakenByItsKey,
+        Witness::MoveGivenUp,
+        Witness::HeldWhileMoving,
+        Witness::ExecutedLate,
+        Witness::EvictedWhileHeld,
+    ];
+    hold(vec![Row::<World>::new(name, sees, run)])[0]
 }
 
 #[test]
 fn a_lock_taken_by_its_key_has_one_holder_and_a_higher_epoch() {
-    let worlds = explore(Variant::AsShipped, 1).unwrap_or_else(|way| panic!("{way}"));
+    let worlds = worlds("one attempt each", 1);
     assert!(worlds > 10_000, "{worlds}");
 }
 
 #[test]
 #[ignore = "for a release build: docs/inside/model.md"]
 fn explore_large_slot_move() {
-    let worlds = explore(Variant::AsShipped, 2).unwrap_or_else(|way| panic!("{way}"));
-    println!("{worlds} worlds");
+    let worlds = worlds("two attempts each", 2);
     assert!(worlds > 1_000_000, "{worlds}");
 }
 
 #[test]
 fn each_known_bad_variant_is_found() {
-    for (variant, breaks) in [
-        (Variant::DoesNotLook, "an epoch is not above"),
-        (Variant::DoesNotConfirm, "lost before its epoch"),
-        (Variant::DrawsFirst, "an epoch is not above"),
-    ] {
-        let way = explore(variant, 1).expect_err("nothing was found");
-        println!("{variant:?}: {} steps", way.lines().count() - 1);
-        assert!(way.contains(breaks), "{variant:?}:\n{way}");
-    }
+    let bad = |variant, caught_by, steps| Bad::<World> {
+        name: format!("{variant:?}"),
+        run: Run {
+            variant,
+            attempts: 1,
+        },
+        most_states: usize::MAX,
+        caught_by,
+        steps,
+    };
+    catch(vec![
+        bad(Variant::DoesNotLook, "an epoch is not above", 14),
+        bad(
+            Variant::DoesNotConfirm,
+            "the lock was lost before its epoch",
+            9,
+        ),
+        bad(Variant::DrawsFirst, "an epoch is not above", 11),
+    ]);
 }

@@ -9,14 +9,13 @@ use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::step::Step;
 use super::world::{KEY, World, token_in};
+use crate::policy::tests::explore::{Model, Outcome};
 use crate::values::token::Token;
 
 /// The property that is broken on the way to rest, with the steps.
-pub(super) fn comes_to_rest(
-    run: &Run,
-    world: &World,
-    seen: &mut Seen,
-) -> Result<(), (&'static str, Vec<Step>)> {
+pub(super) type Broken = (&'static str, Vec<Step>);
+
+pub(super) fn comes_to_rest(run: &Run, world: &World, seen: &mut Seen) -> Result<(), Broken> {
     if !world.limbo.is_empty() {
         rests(run, world, seen, [true, true])?;
     }
@@ -29,7 +28,7 @@ fn rests(
     world: &World,
     seen: &mut Seen,
     [last, limbo]: [bool; 2],
-) -> Result<(), (&'static str, Vec<Step>)> {
+) -> Result<(), Broken> {
     let mut world = world.clone();
     world.budget = 0;
     world.cancels = 0;
@@ -40,7 +39,7 @@ fn rests(
     while !world.is_at_rest(&run) {
         let step = world.calm_step(&run, last, limbo);
         way.push(step);
-        if let Some(property) = world.step(&run, step, seen) {
+        if let Outcome::Wrong(property) = world.step(&run, step, seen) {
             return Err((property, way));
         }
         if world.clock.ticks > calm + run.rest || way.len() > 400 {
@@ -70,7 +69,8 @@ impl World {
         if let Some(step) = urgent {
             return *step;
         }
-        let choices = self.steps(run);
+        let mut choices = Vec::new();
+        self.steps(run, &mut choices);
         let in_vain = run.keeps == Keeps::TheFirst;
         let ends = |it: &&Step| match it {
             Step::BodyEnds(..) | Step::ForeignReleases => true,

@@ -10,8 +10,9 @@ use super::fault::Stall as Stands;
 use super::kind::Asks::{self, Alone, As, Read, Take, Write};
 use super::kind::Keeps;
 use super::run::{Run, Wants};
-use super::runs::{Row, bounded, hold, row};
+use super::runs::{Row, bounded, row};
 use super::seen::Witness::*;
+use crate::policy::tests::explore::hold;
 
 const F: Wants = Wants::Forever;
 

@@ -5,6 +5,7 @@
 //! Checked in every state: a waiter that could go on is awake or will be woken, without any timer.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use super::host::{ModelRequest, queue_key, unclear};
@@ -19,6 +20,8 @@ use crate::client::{
     AcquireRefusal, AttemptFault, Client, ClientActions, ClientRules, Heard, LeaderEpoch,
     LeaderTurn, LookReply, Looked, QueueStep, ReadAnswer, ReturnedTo, SentAcquire, Told,
 };
+use crate::policy::tests::explore::{self, Model, Outcome};
+use crate::policy::tests::print::Print;
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -30,9 +33,24 @@ const HEARD: Heard = Heard {
     follows: None,
 };
 
-/// The bounds of an exploration.
+/// What may happen in an exploration.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) enum LocalWitness {
+    /// A waiter missed its turn.
+    PassedOver,
+}
+
+impl explore::Witness for LocalWitness {
+    fn place(self) -> u8 {
+        self as u8
+    }
+}
+
+type LocalSeen = explore::Seen<LocalWitness>;
+
+/// The bounds of an exploration, and what its driver forgets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalRun {
     pub(super) waiters: usize,
     pub(super) tokens: u64,
     pub(super) ticks: u64,
@@ -44,6 +62,7 @@ pub(super) struct Bounds {
     pub(super) handoffs: u16,
     /// A leader without a sign of life counts as stuck after two ticks, and the pool may be closed.
     pub(super) stuck: bool,
+    pub(super) forgets: Forgets,
 }
 
 pub(super) type Queue = LocalQueue<QueuedWaiter<ModelRequest, LocalWaker>>;
@@ -67,62 +86,18 @@ pub(super) struct Local {
     wrong: Option<&'static str>,
 }
 
-impl Local {
-    pub(super) fn new(bounds: Bounds) -> Self {
-        let rules = ClientRules {
-            handoff: Handoff {
-                most: bounds.handoffs,
-                within: LEASE,
-                part: 1,
-            },
-            stuck_after: if bounds.stuck {
-                Duration::from_secs(2)
-            } else {
-                Duration::MAX
-            },
-            ..ClientRules::of_test(Duration::from_secs(1), Duration::from_millis(900))
-        };
-        Self {
-            client: Client::new(LocalHost, rules),
-            waiters: std::array::from_fn(|who| {
-                if who < bounds.waiters {
-                    Waiter::Out
-                } else {
-                    Waiter::Gone
-                }
-            }),
-            leaders: BTreeMap::new(),
-            passed: [false; WAITERS],
-            now: 0,
-            asked: 0,
-            ends: BTreeMap::new(),
-            rest: (bounds.tokens, bounds.ticks, bounds.ends),
-            messages: bounds.messages,
-            closes: bounds.stuck,
-            wrong: None,
-        }
+impl Model for Local {
+    type Run = LocalRun;
+    type Step = Step;
+    type Witness = LocalWitness;
+
+    fn first(run: &LocalRun) -> Self {
+        Local::new(run)
     }
 
-    pub(super) fn somebody_was_passed_over(&self) -> bool {
-        self.passed.contains(&true)
-    }
-
-    pub(super) fn at(&self) -> Moment {
-        Moment::from_nanos((100 + self.now) * 1_000_000_000)
-    }
-
-    pub(super) fn queue(&self) -> Option<&Queue> {
-        Some(&self.client.queues.by_key.get(&queue_key())?.queue)
-    }
-
-    pub(super) fn called(&self) -> Option<usize> {
-        Some(self.queue()?.called()?.request.who)
-    }
-
-    pub(super) fn steps(&self) -> Vec<Step> {
+    fn steps(&self, _: &LocalRun, steps: &mut Vec<Step>) {
         use Answer::{Granted, Nothing, Queued, Refused, Unclear};
         let answers = [Queued, Granted, Nothing, Unclear, Refused];
-        let mut steps = Vec::new();
         for (who, waiter) in self.waiters.iter().enumerate() {
             match waiter {
                 Waiter::Out => steps.push(Step::Enter(who)),
@@ -176,7 +151,73 @@ impl Local {
         if self.closes && !self.client.queues.is_closed {
             steps.push(Step::Close);
         }
-        steps
+    }
+
+    fn step(&mut self, run: &LocalRun, step: Step, seen: &mut LocalSeen) -> Outcome {
+        let wrong = self.act(step, run.forgets).or_else(|| self.wrong());
+        if self.passed.contains(&true) {
+            seen.saw(LocalWitness::PassedOver);
+        }
+        wrong.into()
+    }
+
+    fn fingerprint(&self) -> u128 {
+        let mut print = Print::default();
+        self.hash(&mut print);
+        print.value()
+    }
+
+    fn describe(&self) -> String {
+        format!("{:?} | {:?}", self.waiters, self.leaders)
+    }
+}
+
+impl Local {
+    pub(super) fn new(bounds: &LocalRun) -> Self {
+        let rules = ClientRules {
+            handoff: Handoff {
+                most: bounds.handoffs,
+                within: LEASE,
+                part: 1,
+            },
+            stuck_after: if bounds.stuck {
+                Duration::from_secs(2)
+            } else {
+                Duration::MAX
+            },
+            ..ClientRules::of_test(Duration::from_secs(1), Duration::from_millis(900))
+        };
+        Self {
+            client: Client::new(LocalHost, rules),
+            waiters: std::array::from_fn(|who| {
+                if who < bounds.waiters {
+                    Waiter::Out
+                } else {
+                    Waiter::Gone
+                }
+            }),
+            leaders: BTreeMap::new(),
+            passed: [false; WAITERS],
+            now: 0,
+            asked: 0,
+            ends: BTreeMap::new(),
+            rest: (bounds.tokens, bounds.ticks, bounds.ends),
+            messages: bounds.messages,
+            closes: bounds.stuck,
+            wrong: None,
+        }
+    }
+
+    pub(super) fn at(&self) -> Moment {
+        Moment::from_nanos((100 + self.now) * 1_000_000_000)
+    }
+
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        Some(&self.client.queues.by_key.get(&queue_key())?.queue)
+    }
+
+    pub(super) fn called(&self) -> Option<usize> {
+        Some(self.queue()?.called()?.request.who)
     }
 
     fn awaited(&self) -> Option<Token> {
@@ -187,7 +228,7 @@ impl Local {
     }
 
     /// Takes a step; returns what is wrong with it.
-    pub(super) fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
+    fn act(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
         match step {
             Step::Enter(who) => self.enter(who, forgets),
             Step::Look(who) => self.look(who, None, forgets),

@@ -1,11 +1,10 @@
 //! The explorations of the local queue alone, and of engines that forget to wake somebody.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use super::local::{Bounds, Local, WAITERS};
-use super::local_steps::{Forgets, LeaderTask, Step, Waiter};
+use super::local::LocalWitness::PassedOver;
+use super::local::{Local, LocalRun, WAITERS};
+use super::local_steps::{Forgets, LeaderTask, Waiter};
 use crate::client::local_queue::{LeaderStep, Remote};
+use crate::policy::tests::explore::{Bad, Row, catch, hold};
 use crate::values::token::Token;
 
 impl Local {
@@ -81,49 +80,7 @@ impl Local {
     }
 }
 
-/// Two hashes: millions of states are not kept whole.
-fn fingerprint(state: &Local) -> (u64, u64) {
-    let hash = |salt: u64| {
-        let mut hasher = DefaultHasher::new();
-        (salt, state).hash(&mut hasher);
-        hasher.finish()
-    };
-    (hash(0), hash(1))
-}
-
-/// The number of states, or the shortest way to a wrong one.
-fn explore(bounds: Bounds, forgets: Forgets) -> Result<usize, (&'static str, Vec<Step>)> {
-    let mut nodes: Vec<(usize, Step)> = vec![(0, Step::Tick)];
-    let mut known = HashSet::from([fingerprint(&Local::new(bounds))]);
-    let mut is_passed_over = false;
-    let mut frontier = VecDeque::from([(Local::new(bounds), 0)]);
-    while let Some((state, at)) = frontier.pop_front() {
-        for step in state.steps() {
-            let mut next = state.clone();
-            let wrong = next.step(step, forgets).or_else(|| next.wrong());
-            nodes.push((at, step));
-            if let Some(wrong) = wrong {
-                let (mut way, mut node) = (Vec::new(), nodes.len() - 1);
-                while node != 0 {
-                    way.push(nodes[node].1);
-                    node = nodes[node].0;
-                }
-                way.reverse();
-                return Err((wrong, way));
-            }
-            if known.insert(fingerprint(&next)) {
-                is_passed_over |= next.somebody_was_passed_over();
-                frontier.push_back((next, nodes.len() - 1));
-            } else {
-                nodes.pop();
-            }
-        }
-    }
-    assert!(is_passed_over);
-    Ok(known.len())
-}
-
-const SMALL: Bounds = Bounds {
+const SMALL: LocalRun = LocalRun {
     waiters: 3,
     tokens: 1,
     ticks: 1,
@@ -131,10 +88,11 @@ const SMALL: Bounds = Bounds {
     messages: 0,
     handoffs: 0,
     stuck: false,
+    forgets: Forgets::Nothing,
 };
 
 /// The same with a runtime that ends.
-const SMALL_ENDS: Bounds = Bounds {
+const SMALL_ENDS: LocalRun = LocalRun {
     waiters: 2,
     tokens: 2,
     ticks: 1,
@@ -142,9 +100,10 @@ const SMALL_ENDS: Bounds = Bounds {
     messages: 0,
     handoffs: 0,
     stuck: false,
+    forgets: Forgets::Nothing,
 };
 
-const LARGE: Bounds = Bounds {
+const LARGE: LocalRun = LocalRun {
     waiters: WAITERS,
     tokens: 2,
     ticks: 2,
@@ -152,10 +111,11 @@ const LARGE: Bounds = Bounds {
     messages: 0,
     handoffs: 1,
     stuck: false,
+    forgets: Forgets::Nothing,
 };
 
 /// Two waiters, whose leader may get stuck; the pool may be closed.
-const LARGE_STUCK: Bounds = Bounds {
+const LARGE_STUCK: LocalRun = LocalRun {
     waiters: 2,
     tokens: 2,
     ticks: 2,
@@ -163,51 +123,78 @@ const LARGE_STUCK: Bounds = Bounds {
     messages: 0,
     handoffs: 0,
     stuck: true,
+    forgets: Forgets::Nothing,
 };
 
-fn holds(bounds: Bounds) {
-    let begun = std::time::Instant::now();
-    let states = explore(bounds, Forgets::Nothing).unwrap_or_else(|wrong| panic!("{wrong:?}"));
-    println!(
-        "the local queue alone, {bounds:?}: {states} states, {:?}",
-        begun.elapsed()
-    );
-    assert!(states > 1_000, "{states} states are no exploration");
+fn holds(rows: &[(&str, LocalRun)]) {
+    let row = |(name, run): &(&str, LocalRun)| Row::<Local>::new(name, &[PassedOver], *run);
+    for states in hold(rows.iter().map(row).collect()) {
+        assert!(states > 1_000, "{states} states are no exploration");
+    }
 }
 
 #[test]
 fn a_waiter_is_woken_in_every_order_of_steps() {
-    holds(SMALL);
-    holds(SMALL_ENDS);
+    holds(&[("three waiters", SMALL), ("its runtime ends", SMALL_ENDS)]);
 }
 
 #[test]
 #[ignore = "half a minute in a release build: docs/inside/model.md"]
 fn explore_large_queue() {
-    holds(LARGE_STUCK);
-    holds(LARGE);
+    holds(&[("its leader is stuck", LARGE_STUCK), ("large", LARGE)]);
 }
 
 #[test]
 fn an_engine_that_forgets_to_wake_somebody_is_caught() {
-    let variants = [
-        (Forgets::ToWakeWaiters, 3),
-        (Forgets::ToWakeTheLeader, 4),
-        (Forgets::ToMoveTheFirstAcquire, 3),
-        (Forgets::ToStartTheLeader, 2),
-        (Forgets::ToSayThatTheLeaderIsGone, 3),
-        (Forgets::ToSayThatNobodyReadsTheAnswer, 4),
-        (Forgets::ThatItMayNotSend, 5),
-    ];
-    let caught = variants.map(|(forgets, _)| {
+    let bad = |forgets, caught_by, steps| {
         // Only a leader that was replaced is told not to send.
         let bounds = match forgets {
             Forgets::ThatItMayNotSend => LARGE_STUCK,
             _ => SMALL_ENDS,
         };
-        let (wrong, way) = explore(bounds, forgets).expect_err("is caught");
-        println!("{forgets:?}: {wrong} after {way:?}");
-        (forgets, way.len())
-    });
-    assert_eq!(caught, variants);
+        Bad::<Local> {
+            name: format!("{forgets:?}"),
+            run: LocalRun { forgets, ..bounds },
+            most_states: usize::MAX,
+            caught_by,
+            steps,
+        }
+    };
+    catch(vec![
+        bad(
+            Forgets::ToWakeWaiters,
+            "the lock is offered to somebody who sleeps",
+            3,
+        ),
+        bad(
+            Forgets::ToWakeTheLeader,
+            "the leader sleeps although there is something to do",
+            4,
+        ),
+        bad(
+            Forgets::ToMoveTheFirstAcquire,
+            "a waiter that may not be polled sends for others",
+            3,
+        ),
+        bad(
+            Forgets::ToStartTheLeader,
+            "nobody drives, and nobody will",
+            2,
+        ),
+        bad(
+            Forgets::ToSayThatTheLeaderIsGone,
+            "nobody drives, and nobody will",
+            3,
+        ),
+        bad(
+            Forgets::ToSayThatNobodyReadsTheAnswer,
+            "nobody will hear what became of an attempt",
+            4,
+        ),
+        bad(
+            Forgets::ThatItMayNotSend,
+            "a token with two owners or none",
+            5,
+        ),
+    ]);
 }

@@ -4,8 +4,9 @@
 //!
 //! Read `world` (what exists), `process`, `leading`, `past_the_queue`, `hold` and `own` (the driver's part
 //! between the machines, restated: who is told what, when), `serve`, `step` and `fault` (what can
-//! happen), `host` (what the machine keeps), `properties` and `drain` (what must hold), `search`. `runs` and `variants` are the
-//! tests; `local` explores the local queue alone. Never in this folder: a second version of a
+//! happen), `host` (what the machine keeps), `properties` and `drain` (what must hold). `runs` and `variants` are the
+//! tests; `local` explores the local queue alone. The search is that of all models
+//! (`policy/tests/explore`). Never in this folder: a second version of a
 //! protocol rule; the shipped code decides.
 
 #![allow(
@@ -39,7 +40,6 @@ mod process;
 mod properties;
 mod run;
 mod runs;
-mod search;
 mod seen;
 mod serve;
 mod simulate;

@@ -30,7 +30,6 @@ pub(super) struct Order {
 
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    pub(super) name: &'static str,
     /// The contenders, process by process.
     pub(super) processes: &'static [&'static [Wants]],
     /// What each process requests; by default an exclusive lock.
@@ -69,13 +68,11 @@ pub(super) struct Run {
     pub(super) drain_every: usize,
     /// … within this many ticks after the last fault.
     pub(super) rest: u64,
-    pub(super) most_states: usize,
 }
 
 impl Default for Run {
     fn default() -> Self {
         Self {
-            name: "",
             processes: &[&[Wants::Forever], &[Wants::Forever]],
             asks: &[],
             attempts: 1,
@@ -98,7 +95,6 @@ impl Default for Run {
             mutant: None,
             drain_every: 20,
             rest: 16,
-            most_states: 10_000_000,
         }
     }
 }

@@ -8,24 +8,18 @@ use super::fault::Kind::{
 };
 use super::fault::Stall as Stands;
 use super::run::{Run, Wants};
-use super::search::explore;
 use super::seen::Witness::{self, *};
+use super::world::World;
+use crate::policy::tests::explore::{self, hold};
 
 const F: Wants = Wants::Forever;
 
 const ALL: &[Kind] = &[Break, Push, Stall, Crash, Twice, Leader, Foreign, QueueLost];
 
-/// A run, and what must have happened in it.
-pub(super) struct Row {
-    run: Run,
-    sees: &'static [Witness],
-}
+pub(super) type Row = explore::Row<World>;
 
-pub(super) fn row(name: &'static str, sees: &'static [Witness], run: Run) -> Row {
-    Row {
-        run: Run { name, ..run },
-        sees,
-    }
+pub(super) fn row(name: &str, sees: &'static [Witness], run: Run) -> Row {
+    Row::new(name, sees, run)
 }
 
 /// All faults.
@@ -153,48 +147,11 @@ fn small() -> Vec<Row> {
     bounded(rows, 6_000, 40)
 }
 
-pub(super) fn bounded(rows: Vec<Row>, most_states: usize, drain_every: usize) -> Vec<Row> {
-    let bound = |mut row: Row| {
-        row.run.most_states = most_states;
+pub(super) fn bounded(mut rows: Vec<Row>, most_states: usize, drain_every: usize) -> Vec<Row> {
+    for row in &mut rows {
         row.run.drain_every = drain_every;
-        row
-    };
-    rows.into_iter().map(bound).collect()
-}
-
-/// Explores each row and prints it as a line of the table in `docs/inside/model.md`.
-pub(super) fn hold(rows: Vec<Row>) {
-    println!("| run | n a b | ttl | unique states | | s |\n| --- | --- | --- | --- | --- | --- |");
-    let mut wrong = Vec::new();
-    for Row { run, sees } in rows {
-        let found = explore(&run);
-        let (n, ticks) = (
-            run.processes.len(),
-            run.ttl.as_millis() / run.tick.as_millis(),
-        );
-        let bound = match &found.violation {
-            Some(violation) => violation.property.to_owned(),
-            None if found.exhausted => "exhaustive".to_owned(),
-            None => format!("capped, depth {}", found.depth),
-        };
-        println!(
-            "| {} | {n} {} {} | {ticks} | {} | {bound} | {:.0} |",
-            run.name,
-            run.attempts,
-            run.budget,
-            found.states,
-            found.took.as_secs_f64()
-        );
-        if let Some(violation) = found.violation {
-            println!("{}", violation.trace);
-            wrong.push(format!("{}: {}", run.name, violation.property));
-        }
-        let missing = found.seen.missing(sees);
-        if !missing.is_empty() {
-            wrong.push(format!("{}: never saw {missing:?}", run.name));
-        }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    explore::bounded(rows, most_states)
 }
 
 #[test]

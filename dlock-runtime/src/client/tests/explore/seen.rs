@@ -1,7 +1,6 @@
-//! What has happened in a run: an exploration in which something never happened proves nothing
-//! about it.
+//! What has happened in a run, so that a run that shows nothing is noticed.
 
-use std::fmt;
+use crate::policy::tests::explore;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Witness {
@@ -47,32 +46,10 @@ pub(super) enum Witness {
     Rest,
 }
 
-/// A set of [`Witness`]es.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Seen(u64);
-
-impl Seen {
-    pub(super) fn saw(&mut self, witness: Witness) {
-        self.0 |= 1 << witness as u64;
-    }
-
-    /// Adds what another run has seen.
-    pub(super) fn and(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-
-    pub(super) fn has(self, witness: Witness) -> bool {
-        self.0 & (1 << witness as u64) != 0
-    }
-
-    pub(super) fn missing(self, expected: &[Witness]) -> Vec<Witness> {
-        let missing = expected.iter().copied().filter(|it| !self.has(*it));
-        missing.collect()
+impl explore::Witness for Witness {
+    fn place(self) -> u8 {
+        self as u8
     }
 }
 
-impl fmt::Debug for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:b}", self.0)
-    }
-}
+pub(super) type Seen = explore::Seen<Witness>;

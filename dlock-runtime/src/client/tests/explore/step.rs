@@ -1,11 +1,13 @@
 //! What can happen next, and what must happen before time passes.
 
+use super::drain::{Broken, comes_to_rest};
 use super::fault::{Fault, Stall};
 use super::kind::{Asks, Keeps};
 use super::process::{Phase, Process};
 use super::run::{Run, Wants};
 use super::seen::{Seen, Witness};
 use super::world::{FOREIGN, KEY, Wire, World};
+use crate::policy::tests::explore::{Model, Outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -45,14 +47,22 @@ pub(super) enum Step {
     Fault(Fault),
 }
 
-impl World {
-    pub(super) fn steps(&self, run: &Run) -> Vec<Step> {
-        let mut steps = self.urgent(run);
+impl Model for World {
+    type Run = Run;
+    type Step = Step;
+    type Witness = Witness;
+
+    fn first(run: &Run) -> Self {
+        World::new(run)
+    }
+
+    fn steps(&self, run: &Run, steps: &mut Vec<Step>) {
+        steps.extend(self.urgent(run));
         if steps.is_empty() || run.asynchronous && self.is_not_flooded() {
             steps.push(Step::Tick);
         }
         for process in self.processes.iter().filter(|it| it.alive) {
-            self.choices(run, process, &mut steps);
+            self.choices(run, process, steps);
         }
         steps.extend((0..self.limbo.len()).map(Step::Limbo));
         if self.foreign.is_some() && self.foreign_stands() {
@@ -67,9 +77,39 @@ impl World {
             }
         }
         steps.extend(self.faults(run).into_iter().map(Step::Fault));
-        steps
     }
 
+    fn step(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Outcome {
+        let wrong = self.act(run, step, seen);
+        self.tidy();
+        let wrong = wrong.or(self.wrong.take());
+        wrong.or_else(|| self.broken_property(run)).into()
+    }
+
+    fn fingerprint(&self) -> u128 {
+        self.fingerprint()
+    }
+
+    fn describe(&self) -> String {
+        self.describe()
+    }
+
+    /// Processes, tokens of each, faults; ticks of a lease.
+    fn bounds_of(run: &Run) -> String {
+        let ticks = run.ttl.as_millis() / run.tick.as_millis();
+        let processes = run.processes.len();
+        format!("{processes}/{}/{}, ttl {ticks}", run.attempts, run.budget)
+    }
+
+    fn rests(&self, run: &Run, n: usize, seen: &mut Seen) -> Result<(), Broken> {
+        if n.is_multiple_of(run.drain_every) {
+            comes_to_rest(run, self, seen)?;
+        }
+        Ok(())
+    }
+}
+
+impl World {
     /// The steps that are taken before time passes, unless they are stalled.
     pub(super) fn urgent(&self, run: &Run) -> Vec<Step> {
         let mut steps = Vec::new();
@@ -166,14 +206,6 @@ impl World {
     fn foreign_stands(&self) -> bool {
         let mut server = (*self.server).clone();
         server.read(KEY, self.clock.time()).as_deref() == Some(FOREIGN)
-    }
-
-    /// Takes a step; returns the property that it breaks, if any.
-    pub(super) fn step(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Option<&'static str> {
-        let wrong = self.act(run, step, seen);
-        self.tidy();
-        let wrong = wrong.or(self.wrong.take());
-        wrong.or_else(|| self.broken_property(run))
     }
 
     fn act(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Option<&'static str> {

@@ -1,33 +1,30 @@
 //! In which runs the known-bad variants are searched, and which property catches each.
 
+use std::time::Duration;
+
 use super::fault::{Kind, Stall};
 use super::mutants::Mutant;
 use super::run::{Run, Wants};
-use super::search::explore;
-use std::time::Duration;
+use super::runs::Row;
+use super::world::World;
+use crate::policy::tests::explore::{self, catch, hold};
 
-/// A variant, the run that finds it, and what catches it after how many steps.
-pub(super) struct Bad {
-    mutant: Mutant,
-    run: Run,
-    caught_by: &'static str,
-    steps: usize,
-}
+pub(super) type Bad = explore::Bad<World>;
 
 const F: Wants = Wants::Forever;
 
 /// A variant and the run that finds it.
 pub(super) fn of(mutant: Mutant, caught_by: &'static str, steps: usize, run: Run) -> Bad {
     Bad {
-        mutant,
-        caught_by,
-        steps,
+        name: format!("{mutant:?}"),
         run: Run {
             mutant: Some(mutant),
-            most_states: 100_000,
             drain_every: if caught_by == "L1" { 20 } else { usize::MAX },
             ..run
         },
+        most_states: 100_000,
+        caught_by,
+        steps,
     }
 }
 
@@ -167,56 +164,30 @@ fn bad(far: bool) -> Vec<Bad> {
     bad
 }
 
-/// The variants that nothing has caught, or another property than expected.
-pub(super) fn missed(bad: Vec<Bad>) -> Vec<String> {
-    let mut missed = Vec::new();
-    for Bad {
-        mutant,
-        run,
-        caught_by,
-        steps,
-    } in bad
-    {
-        let found = explore(&run);
-        let violation = found.violation.as_ref();
-        let (by, after) = violation.map_or(("nothing", 0), |it| (it.property, it.steps));
-        println!(
-            "{mutant:?}: {by} after {after} steps, {} states",
-            found.states
-        );
-        if !by.starts_with(caught_by) || after != steps {
-            let trace = violation.map_or("", |it| &it.trace);
-            missed.push(format!("{mutant:?}: {by} after {after}\n{trace}"));
-        }
-    }
-    missed
-}
-
 #[test]
 fn known_bad_variants_are_caught() {
-    let missed = missed(bad(false));
-    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    catch(bad(false));
 }
 
 #[test]
 #[ignore = "for a release build: docs/inside/model.md"]
 fn explore_large_variants() {
-    let missed = missed(bad(true));
-    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    catch(bad(true));
     silent_without(bad(true));
 }
 
 /// The property that catches a variant must hold without it.
 pub(super) fn silent_without(bad: Vec<Bad>) {
-    for Bad { mutant, run, .. } in bad {
-        let found = explore(&run);
-        let most_states = 2 * found.states + 500;
-        let good = explore(&Run {
+    let good = bad.into_iter().map(|it| {
+        let states = explore::explore::<World>(&it.run, it.most_states).states;
+        let good = Run {
             mutant: None,
-            most_states,
-            ..run
-        });
-        let wrong = good.violation.map(|it| (it.property, it.trace));
-        assert!(wrong.is_none(), "without {mutant:?}: {wrong:?}");
-    }
+            ..it.run
+        };
+        Row {
+            most_states: 2 * states + 500,
+            ..Row::new(&format!("without {}", it.name), &[], good)
+        }
+    });
+    hold(good.collect());
 }

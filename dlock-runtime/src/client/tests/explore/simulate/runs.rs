@@ -73,7 +73,7 @@ fn an_hour_of_fleets_keeps_its_promises() {
         total.bodies > 1_000 && total.hazards > 300,
         "{total:?} is no hour"
     );
-    let missing = seen.missing(&[
+    seen.shows(&[
         Witness::HeldByPush,
         Witness::HeldByYours,
         Witness::HeldAtOnce,
@@ -90,7 +90,6 @@ fn an_hour_of_fleets_keeps_its_promises() {
         Witness::PastTheQueue,
         Witness::Gone,
     ]);
-    assert!(missing.is_empty(), "never saw {missing:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::mutants::Mutant;
 use super::nodes::Nobody;
 use super::run::{Fault, Proposals, Run, TICK_MICROS};
 use super::seen::{Seen, Witness};
-use super::step::{Outcome, Step};
+use super::step::Step;
 use super::world::{KEY, World};
 use crate::client::lease::{Due, Lease};
 use crate::client::local_queue::{Grant, LocalQueue, TakenTurn};
@@ -20,6 +20,7 @@ use crate::policy::quorum::commands::{Adopted, Vote};
 use crate::policy::quorum::election::{self, Election};
 use crate::policy::quorum::footprint::Footprint;
 use crate::policy::quorum::nodes::NodeId;
+use crate::policy::tests::explore::Outcome;
 use crate::values::token::Token;
 
 /// One step of one client.

@@ -4,28 +4,26 @@
 use super::kinds::Role::{self, *};
 use super::run::Fault::{Client, Crash, Empty, Forward, OtherKey};
 use super::run::{Fault, Proposals, Run};
-use super::runs::{Row, wrong};
+use super::runs::Row;
 use super::seen::Witness::{self, *};
 use super::variants::timeless;
+use crate::policy::tests::explore::{bounded, hold, small};
 
 /// An owner's later body may have another fence than an earlier one that still holds.
 pub(super) const OWNERS_FENCES: &[&str] = &["S8", "S8one"];
 
-fn row(name: &'static str, sees: &'static [Witness], run: Run) -> Row {
-    Row {
-        run: Run {
-            name,
-            clients: run.roles.len(),
-            most_states: 300_000,
-            off: if run.off.is_empty() {
-                OWNERS_FENCES
-            } else {
-                run.off
-            },
-            ..run
-        },
-        sees,
-    }
+/// Unless other properties are off.
+pub(super) fn without_owners_fences(run: Run) -> Run {
+    let off = match run.off {
+        [] => OWNERS_FENCES,
+        off => off,
+    };
+    Run { off, ..run }
+}
+
+fn row(name: &str, sees: &'static [Witness], run: Run) -> Row {
+    let clients = run.roles.len();
+    Row::new(name, sees, without_owners_fences(Run { clients, ..run }))
 }
 
 /// One attempt of each client, for so many ticks.
@@ -71,7 +69,7 @@ const AAB: &[Role] = &[Ann, Ann, Bob];
 const AA: &[Role] = &[Ann, Ann];
 
 /// What is exhaustive within a second or so.
-fn small() -> Vec<Row> {
+fn exhaustive() -> Vec<Row> {
     vec![
         row("read; write, expiry", &[Expired, EqualDraws], once(RW, 2)),
         row(
@@ -248,26 +246,16 @@ fn rows() -> Vec<Row> {
 
 #[test]
 fn exhaustive_runs_of_many_holders() {
-    let wrong = wrong(small());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    hold(bounded(exhaustive(), 300_000));
 }
 
 #[test]
 fn small_bounds_of_many_holders() {
-    let small = rows().into_iter().map(|row| Row {
-        run: Run {
-            most_states: 1_500,
-            ..row.run
-        },
-        sees: &[],
-    });
-    let wrong = wrong(small.collect());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    hold(small(rows(), 1_500));
 }
 
 #[test]
 #[ignore = "for a release build: docs/inside/model.md"]
 fn explore_large_quorum_kinds() {
-    let wrong = wrong(rows());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    hold(bounded(rows(), 300_000));
 }

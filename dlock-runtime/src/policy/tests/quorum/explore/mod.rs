@@ -4,9 +4,10 @@
 //!
 //! Time is asynchronous: a command is executed, and an answer read, at any later time, out of order
 //! or never. Read `run` (the bounds), `world`, `client` (the state), `step` (what can happen), `nodes`,
-//! `acts` and `holding` (how), `kinds` (who excludes whom), `judge` (what must hold), `search`.
+//! `acts` and `holding` (how), `kinds` (who excludes whom), `judge` (what must hold).
 //! `runs`, `kind_runs`, `large_runs`, `variants` and `kind_variants` are the tests, `mutants` the
 //! known-bad variants, and `simulate` walks at random where no search reaches.
+//! The search itself is that of all models (`policy/tests/explore`).
 //! Never in this folder: a second version of a protocol rule; the shipped code decides.
 
 #![allow(
@@ -28,7 +29,6 @@ mod nodes;
 mod reseed_runs;
 mod run;
 mod runs;
-mod search;
 mod seen;
 mod simulate;
 mod step;

@@ -1,14 +1,15 @@
 //! Renewals that ask nodes for their vote which do not have the lock: the explorations, and the
 //! known-bad variants. The figures are in `docs/inside/model.md`.
 
-use super::kind_runs::OWNERS_FENCES;
+use super::kind_runs::without_owners_fences;
 use super::kinds::Role::{self, *};
 use super::mutants::Mutant::{self, *};
 use super::run::Fault::{Back, Client, Crash, Empty, Evict};
 use super::run::{Fault, Proposals, Run};
-use super::runs::{Row, wrong};
-use super::seen::Witness::{self, *};
-use super::variants::{Bad, bad, missed};
+use super::runs::{Row, row};
+use super::seen::Witness::*;
+use super::variants::{Bad, bad};
+use crate::policy::tests::explore::{bounded, catch, hold, small};
 
 /// One attempt of each client, which may renew once, for so many ticks.
 fn renewed(ticks: u32) -> Run {
@@ -58,27 +59,12 @@ fn evicted(run: Run) -> Run {
 }
 
 fn of(roles: &'static [Role], run: Run) -> Run {
-    Run {
+    let clients = roles.len();
+    without_owners_fences(Run {
+        clients,
         roles,
-        clients: roles.len(),
-        off: if run.off.is_empty() {
-            OWNERS_FENCES
-        } else {
-            run.off
-        },
         ..run
-    }
-}
-
-fn row(name: &'static str, sees: &'static [Witness], run: Run) -> Row {
-    Row {
-        run: Run {
-            name,
-            most_states: 300_000,
-            ..run
-        },
-        sees,
-    }
+    })
 }
 
 const RW: &[Role] = &[Reads, Writes];
@@ -166,7 +152,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-fn variant(name: &'static str, caught_by: &'static str, steps: usize, it: Mutant, run: Run) -> Bad {
+fn variant(name: &str, caught_by: &'static str, steps: usize, it: Mutant, run: Run) -> Bad {
     let run = Run {
         mutant: Some(it),
         ..run
@@ -197,26 +183,16 @@ fn variants() -> Vec<Bad> {
 
 #[test]
 fn known_bad_variants_of_reseeds() {
-    let missed = missed(variants());
-    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    catch(variants());
 }
 
 #[test]
 fn small_bounds_of_reseeds() {
-    let small = rows().into_iter().map(|row| Row {
-        run: Run {
-            most_states: 4_000,
-            ..row.run
-        },
-        sees: &[],
-    });
-    let wrong = wrong(small.collect());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    hold(small(rows(), 4_000));
 }
 
 #[test]
 #[ignore = "for a release build: docs/inside/model.md"]
 fn explore_large_quorum_reseeds() {
-    let wrong = wrong(rows());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    hold(bounded(rows(), 300_000));
 }

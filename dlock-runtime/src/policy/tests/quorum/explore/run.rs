@@ -47,7 +47,6 @@ pub(super) enum Proposals {
 
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    pub(super) name: &'static str,
     pub(super) nodes: usize,
     pub(super) clients: usize,
     /// What each client asks for; exclusive locks for those that are not named.
@@ -85,13 +84,11 @@ pub(super) struct Run {
     /// Properties that are not promised, and not judged.
     pub(super) off: &'static [&'static str],
     pub(super) mutant: Option<Mutant>,
-    pub(super) most_states: usize,
 }
 
 impl Default for Run {
     fn default() -> Self {
         Self {
-            name: "",
             nodes: 3,
             clients: 2,
             roles: &[],
@@ -114,7 +111,6 @@ impl Default for Run {
             skews: &[],
             off: &[],
             mutant: None,
-            most_states: 5_000_000,
         }
     }
 }

@@ -3,55 +3,19 @@
 use super::large_runs::rows;
 use super::mutants::Mutant;
 use super::run::{Fault, Run};
-use super::search::explore;
 use super::seen::Witness;
+use super::world::World;
+use crate::policy::tests::explore::{self, bounded, hold, small};
 
-/// A run, and what must have happened in it.
-pub(super) struct Row {
-    pub(super) run: Run,
-    pub(super) sees: &'static [Witness],
-}
+pub(super) type Row = explore::Row<World>;
 
-/// The rows whose run breaks a property, or shows nothing.
-pub(super) fn wrong(rows: Vec<Row>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for Row { run, sees } in rows {
-        let found = explore(&run);
-        let covered = if found.exhausted {
-            "exhaustive".into()
-        } else {
-            format!("every trace of {} steps", found.depth - 1)
-        };
-        let (name, states, took) = (run.name, found.states, found.took);
-        println!("{name}: {states} states, {covered}, {took:.1?}");
-        if let Some(it) = found.violation {
-            wrong.push(format!(
-                "{name}: {} after {}\n{}",
-                it.property, it.steps, it.trace
-            ));
-        }
-        for witness in sees.iter().filter(|it| !found.seen.has_seen(**it)) {
-            wrong.push(format!("{name}: never {witness:?}"));
-        }
-    }
-    wrong
-}
-
-/// The same run, ended after so many states; what takes longer to happen is not asked for.
-fn small(row: Row) -> Row {
-    Row {
-        run: Run {
-            most_states: 2_500,
-            ..row.run
-        },
-        sees: &[],
-    }
+pub(super) fn row(name: &str, sees: &'static [Witness], run: Run) -> Row {
+    Row::new(name, sees, run)
 }
 
 #[test]
 fn small_bounds_of_every_run() {
-    let wrong = wrong(rows().into_iter().map(small).collect());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    hold(small(rows(), 2_500));
 }
 
 /// One attempt of each client, with everything that may happen to a lease.
@@ -62,14 +26,6 @@ fn one_lease_each() {
         timeout: 0,
         ticks: 2,
         ..Run::default()
-    };
-    let row = |name, sees, run| Row {
-        run: Run {
-            name,
-            most_states: 12_000,
-            ..run
-        },
-        sees,
     };
     let rows = vec![
         row(
@@ -106,6 +62,5 @@ fn one_lease_each() {
             },
         ),
     ];
-    let wrong = wrong(rows);
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    hold(bounded(rows, 12_000));
 }

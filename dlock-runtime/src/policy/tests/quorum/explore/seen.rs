@@ -1,7 +1,9 @@
 //! What has happened in a run, so that a run that shows nothing is noticed.
 
+use crate::policy::tests::explore;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::policy::tests::quorum) enum Witness {
+pub(super) enum Witness {
     EqualDraws,
     AdoptNeeded,
     Adopted,
@@ -44,19 +46,10 @@ pub(in crate::policy::tests::quorum) enum Witness {
     Evicted,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::policy::tests::quorum) struct Seen(u64);
-
-impl Seen {
-    pub(super) fn saw(&mut self, what: Witness) {
-        self.0 |= 1 << what as u64;
-    }
-
-    pub(in crate::policy::tests::quorum) fn has_seen(self, what: Witness) -> bool {
-        self.0 & (1 << what as u64) != 0
-    }
-
-    pub(super) fn and(&mut self, other: Seen) {
-        self.0 |= other.0;
+impl explore::Witness for Witness {
+    fn place(self) -> u8 {
+        self as u8
     }
 }
+
+pub(super) type Seen = explore::Seen<Witness>;

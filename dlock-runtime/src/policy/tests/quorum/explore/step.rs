@@ -4,9 +4,10 @@ use super::client::{Client, Phase, Way};
 use super::judge;
 use super::kinds::Role;
 use super::run::{Fault, Proposals, Run, TICK_MICROS};
-use super::seen::Seen;
+use super::seen::{Seen, Witness};
 use super::world::{World, name};
 use crate::policy::quorum::nodes::NodeId;
+use crate::policy::tests::explore::{Model, Outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -47,24 +48,22 @@ pub(super) enum Step {
     EvictAt(NodeId),
 }
 
-/// What a step led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Right,
-    /// This property is broken.
-    Wrong(&'static str),
-    /// To nothing that another step does not lead to.
-    Pointless,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     Kept,
     Lost,
 }
 
-impl World {
-    pub(super) fn steps(&self, run: &Run, steps: &mut Vec<Step>) {
+impl Model for World {
+    type Run = Run;
+    type Step = Step;
+    type Witness = Witness;
+
+    fn first(run: &Run) -> Self {
+        World::new(run)
+    }
+
+    fn steps(&self, run: &Run, steps: &mut Vec<Step>) {
         for client in &self.clients {
             self.messages(client, steps);
             if client.is_alive {
@@ -79,6 +78,69 @@ impl World {
         }
     }
 
+    fn step(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Outcome {
+        let mut wrong = None;
+        match step {
+            Step::Tick => self.ticks(run, seen),
+            Step::Down(node) => self.goes_down(node),
+            Step::Up(node, data) => self.comes_up(run, node, data, seen),
+            Step::Forward(node) => self.clock_steps(run, node, i64::from(run.jump), seen),
+            Step::Back(node) => self.clock_steps(run, node, -i64::from(run.jump), seen),
+            Step::Early(node) => self.ends_early(node, seen),
+            Step::OtherKey(node) => self.draws_for_another_key(run, node),
+            Step::Evict(client) => self.begins_to_evict(client.into()),
+            Step::EvictAt(node) => self.evicts_at(run, node, seen),
+            Step::Execute(client, message) => {
+                let message = usize::from(message);
+                wrong = self.executes(run, client.into(), message, seen);
+            }
+            Step::Ask(client, _)
+            | Step::Read(client, _)
+            | Step::Hurry(client)
+            | Step::GiveUp(client)
+            | Step::End(client)
+            | Step::Next(client)
+            | Step::Renew(client)
+            | Step::Downgrade(client)
+            | Step::Cancel(client, ..)
+            | Step::Die(client) => match self.acts(run, client.into(), step, seen) {
+                Outcome::Wrong(property) => wrong = Some(property),
+                Outcome::Pointless => return Outcome::Pointless,
+                Outcome::Right => {}
+            },
+        }
+        let wrong = wrong.or_else(|| judge::judge(run, self, seen));
+        wrong.into()
+    }
+
+    fn name_of(&self, step: Step) -> String {
+        match step {
+            Step::Execute(client, message) => {
+                format!(
+                    "executes {}",
+                    self.name_of_message(client.into(), message.into())
+                )
+            }
+            Step::Read(client, some) => {
+                let read = (0..32).filter(|index| some & 1 << index != 0);
+                let read = read.map(|index| self.name_of_message(client.into(), index));
+                format!("reads {}", read.collect::<Vec<_>>().join(", "))
+            }
+            Step::Cancel(client, _, node) => format!("cancel of {client} at {}", name(node)),
+            _ => format!("{step:?}"),
+        }
+    }
+
+    fn fingerprint(&self) -> u128 {
+        self.fingerprint()
+    }
+
+    fn describe(&self) -> String {
+        self.describe()
+    }
+}
+
+impl World {
     fn messages(&self, client: &Client, steps: &mut Vec<Step>) {
         for (index, message) in client.messages.iter().enumerate() {
             match message.phase {
@@ -177,60 +239,6 @@ impl World {
         let soon = self.time(node) + TICK_MICROS;
         if run.drifts && self.ends_by(node, soon) {
             steps.push(Step::Early(node));
-        }
-    }
-
-    /// Takes a step.
-    pub(super) fn step(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Outcome {
-        let mut wrong = None;
-        match step {
-            Step::Tick => self.ticks(run, seen),
-            Step::Down(node) => self.goes_down(node),
-            Step::Up(node, data) => self.comes_up(run, node, data, seen),
-            Step::Forward(node) => self.clock_steps(run, node, i64::from(run.jump), seen),
-            Step::Back(node) => self.clock_steps(run, node, -i64::from(run.jump), seen),
-            Step::Early(node) => self.ends_early(node, seen),
-            Step::OtherKey(node) => self.draws_for_another_key(run, node),
-            Step::Evict(client) => self.begins_to_evict(client.into()),
-            Step::EvictAt(node) => self.evicts_at(run, node, seen),
-            Step::Execute(client, message) => {
-                let message = usize::from(message);
-                wrong = self.executes(run, client.into(), message, seen);
-            }
-            Step::Ask(client, _)
-            | Step::Read(client, _)
-            | Step::Hurry(client)
-            | Step::GiveUp(client)
-            | Step::End(client)
-            | Step::Next(client)
-            | Step::Renew(client)
-            | Step::Downgrade(client)
-            | Step::Cancel(client, ..)
-            | Step::Die(client) => match self.acts(run, client.into(), step, seen) {
-                Outcome::Wrong(property) => wrong = Some(property),
-                Outcome::Pointless => return Outcome::Pointless,
-                Outcome::Right => {}
-            },
-        }
-        let wrong = wrong.or_else(|| judge::judge(run, self, seen));
-        wrong.map_or(Outcome::Right, Outcome::Wrong)
-    }
-
-    pub(super) fn name_of(&self, step: Step) -> String {
-        match step {
-            Step::Execute(client, message) => {
-                format!(
-                    "executes {}",
-                    self.name_of_message(client.into(), message.into())
-                )
-            }
-            Step::Read(client, some) => {
-                let read = (0..32).filter(|index| some & 1 << index != 0);
-                let read = read.map(|index| self.name_of_message(client.into(), index));
-                format!("reads {}", read.collect::<Vec<_>>().join(", "))
-            }
-            Step::Cancel(client, _, node) => format!("cancel of {client} at {}", name(node)),
-            _ => format!("{step:?}"),
         }
     }
 }
