@@ -169,6 +169,49 @@ async fn a_waiter_keeps_its_place_behind_a_foreign_lock() {
     assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
 }
 
+/// A later layout, or another program, has taken the set over.
+#[tokio::test]
+async fn our_entry_in_a_set_that_is_not_ours_is_left_there() {
+    let lab = Lab::new().await;
+    let (ours, waiting) = (reader(&lab, "r"), writer(&lab, "w"));
+    let long = format!("1|#|rw|{}", "x".repeat(5000));
+    for last in ["other-program", "2|#|rw", &long] {
+        lab.granted(&ours).await;
+        lab.in_line(&waiting).await;
+        lab.tell::<u64>(&["ZREM", LOCK, "1|#|rw"]).await;
+        lab.tell::<u64>(&["ZADD", LOCK, "inf", last]).await;
+        let before: Vec<String> = lab.tell(&["ZRANGE", LOCK, "0", "-1"]).await;
+        assert!(!lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
+        let kept = crate::backend::redis::tests::lab::for_an_hour(&lab.link);
+        assert!(!lab.link.release(&ours, kept, CAP).await.unwrap().found);
+        assert!(
+            !lab.link
+                .cancel(&ours, Keep::NOT, 0, CAP)
+                .await
+                .unwrap()
+                .found
+        );
+        let after: Vec<String> = lab.tell(&["ZRANGE", LOCK, "0", "-1"]).await;
+        assert_eq!(before, after, "{last}");
+        lab.tell::<()>(&["FLUSHALL"]).await;
+    }
+}
+
+/// The counter proves that a clock was set back; if it can't, nothing is cut, and all else is done.
+#[tokio::test]
+async fn a_counter_of_another_type_keeps_no_lock() {
+    let lab = Lab::new().await;
+    let ours = reader(&lab, "r");
+    lab.granted(&ours).await;
+    let until = (lab.link.server_time() + 100_000_000).to_string();
+    lab.tell::<u64>(&["ZADD", LOCK, "XX", "CH", &until, &ours.value])
+        .await;
+    lab.tell::<u64>(&["DEL", FENCES]).await;
+    lab.tell::<u64>(&["LPUSH", FENCES, "x"]).await;
+    assert!(lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
+    assert_eq!(lab.keys().await, [FENCES]);
+}
+
 /// An entry that a script can't parse is an error, never guessed at.
 #[tokio::test]
 async fn a_claim_that_is_no_entry_is_an_error() {
