@@ -115,11 +115,8 @@ impl Hints {
     }
 
     #[cfg(test)]
-    pub(super) fn writers(&self) -> Vec<Arc<str>> {
-        self.writers
-            .iter()
-            .map(|(_, address)| address.clone())
-            .collect()
+    pub(super) fn writers(&self) -> Vec<(u64, Arc<str>)> {
+        self.writers.iter().cloned().collect()
     }
 
     #[cfg(test)]

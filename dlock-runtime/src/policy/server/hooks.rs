@@ -154,8 +154,8 @@ impl Server {
         self.live(key, time)?.hints.list()
     }
 
-    /// The writers that readers keep out of the lock, by the end of their time.
-    pub(crate) fn writers_kept_out(&mut self, key: &str, time: u64) -> Vec<Arc<str>> {
+    /// The writers that readers keep out of the lock, each behind the end of its time.
+    pub(crate) fn writers_kept_out(&mut self, key: &str, time: u64) -> Vec<(u64, Arc<str>)> {
         let state = self.live(key, time);
         state.map(|it| it.hints.writers()).unwrap_or_default()
     }

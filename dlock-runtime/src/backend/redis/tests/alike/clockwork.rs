@@ -38,26 +38,26 @@ const SHIFT: &str = "
       end
     end";
 
-pub(in crate::backend::redis::tests) struct Clockwork(Instant);
+pub(super) struct Clockwork(Instant);
 
 impl Clockwork {
-    pub(in crate::backend::redis::tests) fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self(Instant::now())
     }
 
     /// An upper bound of how far the server's clock is ahead of the machine's.
-    pub(in crate::backend::redis::tests) fn drift(&self) -> Duration {
+    pub(super) fn drift(&self) -> Duration {
         self.0.elapsed()
     }
 
     /// Whether so much real time has passed that something may have ended on the server but not in
     /// the machine.
-    pub(in crate::backend::redis::tests) fn is_useless(&self) -> bool {
+    pub(super) fn is_useless(&self) -> bool {
         self.drift() > MOST_DRIFT
     }
 }
 
-pub(in crate::backend::redis::tests) async fn pass(seconds: u64, lab: &Lab, keys: &[String]) {
+pub(super) async fn pass(seconds: u64, lab: &Lab, keys: &[String]) {
     let (count, by) = (keys.len().to_string(), (seconds * 1000).to_string());
     let mut words = vec!["EVAL", SHIFT, &count];
     words.extend(keys.iter().map(String::as_str));

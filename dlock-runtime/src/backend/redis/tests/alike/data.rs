@@ -1,17 +1,16 @@
 //! Property test: guarded writes leave the same data in memory and on a real server, for random
 //! batches in random order. A refused batch leaves the data as it was.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::clockwork::{self, Clockwork};
+use super::witness::Witness;
+use super::{Alike, Stage};
 use crate::backend::redis::tests::lab::{CAP, Lab, claim};
 use crate::policy::data::Data;
 use crate::policy::writes::{Writes, Wrote};
@@ -126,28 +125,17 @@ fn batch(words: &[Word]) -> Batch {
     })
 }
 
-/// Both servers, and how often each answer came.
-struct Pair<'a> {
+/// Both servers.
+struct Written<'a> {
     lab: &'a Lab,
+    witness: &'a Witness,
     pure: Data,
     time: u64,
     is_taken: bool,
     clockwork: Clockwork,
-    seen: &'a Seen,
 }
 
-#[derive(Debug, Default)]
-struct Seen {
-    written: Cell<u32>,
-    unfit: Cell<u32>,
-    taken: Cell<u32>,
-}
-
-fn count(cell: &Cell<u32>) {
-    cell.set(cell.get() + 1);
-}
-
-impl Pair<'_> {
+impl Alike<Step> for Written<'_> {
     async fn step(&mut self, step: &Step) {
         match step {
             Step::Write(words) => self.write(&batch(words)).await,
@@ -157,27 +145,6 @@ impl Pair<'_> {
                 clockwork::pass(*seconds, self.lab, &KEYS.map(str::to_owned)).await;
             }
         }
-    }
-
-    async fn write(&mut self, batch: &Batch) {
-        let writes = Writes::new(batch, LOCK, "lock:").unwrap();
-        let value = if self.is_taken { "other" } else { "ours" };
-        self.lab.tell::<()>(&["SET", LOCK, value]).await;
-        let ours = claim(LOCK, "ours");
-        let real = self.lab.link.write(&ours, &writes, CAP).await.unwrap();
-        let pure = if self.is_taken {
-            Wrote::NotOurs
-        } else {
-            let written = self.pure.write(&writes, self.time);
-            written.map_or_else(Wrote::Unfit, |()| Wrote::All)
-        };
-        assert_eq!(real, pure, "{batch:?}");
-        count(match pure {
-            Wrote::All => &self.seen.written,
-            Wrote::Unfit(_) => &self.seen.unfit,
-            _ => &self.seen.taken,
-        });
-        self.is_taken = false;
     }
 
     async fn compare(&mut self) {
@@ -196,6 +163,33 @@ impl Pair<'_> {
                 other => panic!("{key}: {other:?}"),
             }
         }
+    }
+
+    fn clockwork(&self) -> &Clockwork {
+        &self.clockwork
+    }
+}
+
+impl Written<'_> {
+    async fn write(&mut self, batch: &Batch) {
+        let writes = Writes::new(batch, LOCK, "lock:").unwrap();
+        let value = if self.is_taken { "other" } else { "ours" };
+        self.lab.tell::<()>(&["SET", LOCK, value]).await;
+        let ours = claim(LOCK, "ours");
+        let real = self.lab.link.write(&ours, &writes, CAP).await.unwrap();
+        let pure = if self.is_taken {
+            Wrote::NotOurs
+        } else {
+            let written = self.pure.write(&writes, self.time);
+            written.map_or_else(Wrote::Unfit, |()| Wrote::All)
+        };
+        assert_eq!(real, pure, "{batch:?}");
+        self.witness.saw(match pure {
+            Wrote::All => "written",
+            Wrote::Unfit(_) => "unfit",
+            _ => "taken",
+        });
+        self.is_taken = false;
     }
 
     async fn real(&self, key: &str) -> Option<MemoryValue> {
@@ -224,51 +218,14 @@ impl Pair<'_> {
 
 #[test]
 fn guarded_writes_leave_the_same_data_in_memory() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let lab = runtime.block_on(Lab::new());
-    let config = Config {
-        cases: 200,
-        failure_persistence: None,
-        max_shrink_iters: 2000,
-        ..Config::default()
-    };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let seen = Seen::default();
-    let checked = TestRunner::new_with_rng(config, rng).run(&vec(step(), 1..30), |steps| {
-        runtime.block_on(lab.tell::<()>(&["FLUSHALL"]));
-        let mut pair = Pair {
-            lab: &lab,
-            pure: Data::default(),
-            time: SECOND,
-            is_taken: false,
-            clockwork: Clockwork::start(),
-            seen: &seen,
-        };
-        for step in &steps {
-            let step = AssertUnwindSafe(|| {
-                runtime.block_on(async {
-                    pair.step(step).await;
-                    pair.compare().await;
-                });
-            });
-            let outcome = catch_unwind(step);
-            if pair.clockwork.is_useless() {
-                break;
-            }
-            if let Err(difference) = outcome {
-                resume_unwind(difference); // the runner catches and shrinks it
-            }
-        }
-        Ok(())
+    let (stage, witness) = (Stage::new(Lab::new()), Witness::default());
+    stage.drive(200, vec(step(), 1..30), |lab| Written {
+        lab,
+        witness: &witness,
+        pure: Data::default(),
+        time: SECOND,
+        is_taken: false,
+        clockwork: Clockwork::start(),
     });
-    if let Err(difference) = checked {
-        panic!("{difference}");
-    }
-    let Seen {
-        written,
-        unfit,
-        taken,
-    } = &seen;
-    let enough = written.get() > 200 && unfit.get() > 50 && taken.get() > 10;
-    assert!(enough, "{seen:?}");
+    witness.must_have_seen([("written", 201), ("unfit", 51), ("taken", 11)]);
 }

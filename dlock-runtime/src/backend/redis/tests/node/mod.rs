@@ -1,8 +1,7 @@
 //! Tests of a server as a node of a quorum: `handshake` when it is one, `commands` what it answers,
-//! `alike` that it answers like the pure machine, `batches` many callers at once, `refusals` a node
-//! that refuses; `cost` measures.
+//! `batches` many callers at once, `refusals` a node that refuses; `cost` measures. That it answers
+//! like the pure machine is in `tests::alike`.
 
-mod alike;
 mod batches;
 mod commands;
 mod cost;
@@ -44,14 +43,14 @@ pub(super) async fn link(url: &str) -> RedisLink {
     connect(&plan(url, OF_THREE)).await.expect("a node")
 }
 
-async fn listening(url: &str, heard: &Arc<Heard>) -> RedisLink {
+pub(super) async fn listening(url: &str, heard: &Arc<Heard>) -> RedisLink {
     let (plan, listener) = (plan(url, OF_THREE), Arc::downgrade(heard));
     let _ = plan.listener.set(listener as Weak<dyn Listener>);
     connect(&plan).await.expect("a node")
 }
 
 /// Two locks that draw from one counter.
-fn of_one_counter() -> [String; 2] {
+pub(super) fn of_one_counter() -> [String; 2] {
     let names = Names::of_node("lock:");
     let first = "lock:{a}".to_owned();
     let counter = names.of(&first).counter.into_owned();
@@ -68,11 +67,11 @@ async fn refused(plan: &Plan) -> CommandError {
     }
 }
 
-fn claim(key: &str, token: &str) -> Claim {
+pub(super) fn claim(key: &str, token: &str) -> Claim {
     of_kind(&Kind::Exclusive, key, token)
 }
 
-fn of_kind(kind: &Kind, key: &str, token: &str) -> Claim {
+pub(super) fn of_kind(kind: &Kind, key: &str, token: &str) -> Claim {
     let value = entry::of_test(kind, token, "", seconds(30), "host|1|f|0");
     lab::claim(key, &value)
 }
@@ -99,6 +98,6 @@ async fn take_back(link: &RedisLink, claim: &Claim) -> Cancelled {
 }
 
 /// A server whose votes nobody waits for.
-fn server() -> RedisServer {
+pub(super) fn server() -> RedisServer {
     RedisServer::start()
 }

@@ -1,12 +1,10 @@
 //! The claims of the random sequences, by number. Some have additional fields, as a later version
 //! may append; they must be kept.
 
-use super::super::{KEYS, Who};
+use super::{KEYS, Who};
+use crate::backend::redis::tests::alike::pair::ELSEWHERE;
 use crate::backend::redis::tests::lab::{claim, waiter};
 use crate::policy::commands::Claim;
-
-/// An address at another server: this server can't tell whether it has a listener.
-pub(super) const ELSEWHERE: &str = "0123456789abcdef;lock:@grant:nobody";
 
 /// `here`: the only address at this server with a listener.
 pub(super) fn named((key, number): Who, here: &str) -> Claim {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Pair, Wire};
+use super::Pair;
 use crate::backend::redis::link::heartbeats::HeartbeatPace;
 use crate::backend::redis::tests::alike::Who;
 use crate::backend::redis::tests::lab::CAP;
@@ -20,7 +20,7 @@ impl Pair<'_> {
         let answers = heartbeats.beat_together(claims.clone(), CAP).await;
         let answers = answers.into_iter().map(|it| it.expect("an answer"));
         let answers: Vec<_> = answers.map(|it| it.expect("no error")).collect();
-        self.compare_pushes().await; // no lock was granted
+        self.compare_told().await; // no lock was granted
         let is_sent = claims.len() > 1;
         for (claim, (key, _)) in claims.iter().zip(&people) {
             if is_sent && !self.other_type.contains(key) {
@@ -81,10 +81,7 @@ impl Pair<'_> {
     /// Polls on a copy of the machine.
     fn polled(&self, claim: &Claim) -> (Polled, Server) {
         let mut pure = self.pure.clone();
-        let mut wire = Wire {
-            address: self.wire.address.clone(),
-            pushed: Vec::new(),
-        };
+        let mut wire = self.wire.clone();
         let answer = pure.poll(claim, self.time, &mut wire);
         (answer, pure)
     }

@@ -2,11 +2,11 @@
 //! releases first, then the acquires of locks that were free and had an empty queue when the batch
 //! began, then the rest.
 
-use super::{Pair, is_other_type};
+use super::{KEYS, Pair};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::batcher::{MOST, OwnedCommand};
 use crate::backend::redis::reply::ItemReply;
-use crate::backend::redis::tests::alike::{KEYS, Seconds, Who};
+use crate::backend::redis::tests::alike::{Seconds, Who};
 use crate::backend::redis::tests::lab::{CAP, HOUR, acquire, seconds};
 use crate::policy::commands::{Acquire, Acquired};
 
@@ -34,18 +34,19 @@ impl Pair<'_> {
                 }
             }
         }
-        self.compare_pushes().await;
+        self.compare_told().await;
         let (first, then) = real.split_at(releases.len());
-        for (real, pure) in first.iter().zip(given_back) {
+        for ((_, keep), (real, pure)) in releases.iter().zip(first.iter().zip(given_back)) {
             let real = real.as_ref().unwrap().given_back().unwrap().answer;
             assert_eq!(real, pure, "release");
+            self.saw_released(pure.found, *keep);
         }
         let mut granted = Vec::new();
-        for (real, pure) in then.iter().zip(answers) {
+        for (item, (real, pure)) in acquires.iter().zip(then.iter().zip(answers)) {
             let real = real.as_ref().unwrap().acquired();
             match (real, pure.unwrap()) {
                 (Ok(real), Some(pure)) => granted.push((real, pure)),
-                (real, None) if is_other_type(&real) => {}
+                (real, None) if self.is_other_type(item.0.0, &real) => {}
                 (real, pure) => panic!("combined: {real:?} is not like {pure:?}"),
             }
         }
