@@ -18,16 +18,12 @@ use crate::policy::commands::{Acquire, Claim, Polled};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ByKey {
-    Acquire {
-        lease: Seconds,
-        late: bool,
-    },
+    /// For how long, and whether it comes too late.
+    Acquire(Seconds, bool),
     Poll,
     Release(Option<Seconds>),
-    Cancel {
-        keep: Option<Seconds>,
-        over: bool,
-    },
+    /// Whether it stays, and whether nothing can come any more.
+    Cancel(Option<Seconds>, bool),
     Downgrade(Seconds),
     /// The same, with an entry of the claim there that has lapsed.
     Lapsed(&'static ByKey),
@@ -35,25 +31,13 @@ pub(super) enum ByKey {
 
 /// What is done by a key in each state of it.
 static OPERATIONS: [ByKey; 8] = [
-    ByKey::Acquire {
-        lease: 30,
-        late: false,
-    },
-    ByKey::Acquire {
-        lease: 30,
-        late: true,
-    },
+    ByKey::Acquire(30, false),
+    ByKey::Acquire(30, true),
     ByKey::Poll,
     ByKey::Release(None),
     ByKey::Release(Some(3600)),
-    ByKey::Cancel {
-        keep: None,
-        over: true,
-    },
-    ByKey::Cancel {
-        keep: Some(3600),
-        over: false,
-    },
+    ByKey::Cancel(None, true),
+    ByKey::Cancel(Some(3600), false),
     ByKey::Downgrade(60),
 ];
 
@@ -61,10 +45,10 @@ pub(super) fn operation() -> impl Strategy<Value = ByKey> {
     let keep = || option::weighted(0.2, even());
     prop_oneof![
         3 => (even(), proptest::bool::weighted(0.1))
-            .prop_map(|(lease, late)| ByKey::Acquire { lease, late }),
+            .prop_map(|(lease, late)| ByKey::Acquire(lease, late)),
         1 => any::<bool>().prop_map(|_| ByKey::Poll),
         1 => keep().prop_map(ByKey::Release),
-        1 => (keep(), any::<bool>()).prop_map(|(keep, over)| ByKey::Cancel { keep, over }),
+        1 => (keep(), any::<bool>()).prop_map(|(keep, over)| ByKey::Cancel(keep, over)),
         1 => even().prop_map(ByKey::Downgrade),
         1 => (0..OPERATIONS.len()).prop_map(|at| ByKey::Lapsed(&OPERATIONS[at])),
     ]
@@ -87,7 +71,7 @@ impl Pair<'_> {
         let is_itself = !matches!(what, ByKey::Lapsed(_));
         self.witness.saw_if(is_itself, "by its key");
         match what {
-            ByKey::Acquire { lease, late } => {
+            ByKey::Acquire(lease, late) => {
                 let command = |now: u64| Acquire {
                     lease: seconds(lease),
                     ..acquire(&claim, if late { now - HOUR } else { now + HOUR })
@@ -125,7 +109,7 @@ impl Pair<'_> {
                 let pure = self.pure.release(&claim, pure, time, &mut self.wire);
                 assert_eq!(real.unwrap(), pure, "release by key");
             }
-            ByKey::Cancel { keep, over } => {
+            ByKey::Cancel(keep, over) => {
                 let (real, pure) = self.keep(keep);
                 let not_after = |now: u64| if over { now - HOUR } else { now + HOUR };
                 let times = (real, not_after(lab.link.server_time()));
@@ -169,8 +153,8 @@ impl Pair<'_> {
             let there: Vec<String> = lab.tell(&["ZRANGE", lock, "0", "-2"]).await;
             let is_left = there.iter().all(|it| it.starts_with(&*claim.value));
             let looks_closer = match then {
-                ByKey::Acquire { late, .. } => !late,
-                ByKey::Release(_) | ByKey::Cancel { .. } => false,
+                ByKey::Acquire(_, late) => !late,
+                ByKey::Release(_) | ByKey::Cancel(..) => false,
                 ByKey::Poll | ByKey::Downgrade(_) | ByKey::Lapsed(_) => true,
             };
             let is_gone = there.is_empty() || is_left && !looks_closer;
