@@ -15,7 +15,7 @@ use super::epochs::Epochs;
 use super::witness::Witness;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::names::Names;
+use crate::backend::redis::names::{Companion, Names};
 use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, kept, seconds};
 use crate::policy::commands::{
     Acquired, AcquiredAll, Busy, Cancelled, Keep, Left, Polled, PushedGrant,
@@ -480,7 +480,7 @@ impl<'a> Pair<'a> {
     /// A lock, its queue, its heartbeats and its hints.
     pub(super) fn keys_of(&self, lock: &str) -> [String; 4] {
         let keys = self.names.of(lock);
-        let companions = [keys.queue, keys.heartbeats, keys.hints].map(|it| it.text());
+        let companions = [keys.queue, keys.heartbeats, keys.hints].map(Companion::text);
         let [queue, heartbeats, hints] = companions;
         [lock.to_owned(), queue, heartbeats, hints]
     }

@@ -145,8 +145,8 @@ impl Pair<'_> {
         let lapsed = (lab.link.server_time() - 1_000_000).to_string();
         let members: Vec<String> = lab.tell(&["ZRANGE", lock, "0", "-2"]).await;
         for member in members {
-            let lapses = ["ZADD", lock, "XX", &lapsed, &member];
-            lab.tell::<Value>(&lapses).await;
+            let make_lapse = ["ZADD", lock, "XX", &lapsed, &member];
+            lab.tell::<Value>(&make_lapse).await;
         }
         Box::pin(self.by_key(who, then)).await;
         if self.pure.read(lock, self.time).is_none() {
