@@ -91,7 +91,7 @@ scripts! {
     RIGHTS = ["rights"];
 }
 
-/// What stands at a lock.
+/// What is stored at a lock.
 const HOLDERS_OF_LOCK: &str = "| value set lock.holders";
 /// Who waits for it, and the grant to them.
 const WAITERS: &str = "queue.leave queue.waiters grant.next";

@@ -46,7 +46,7 @@ impl KeyState {
         self.lock.is_none() && self.queue.is_empty() && self.hints.is_empty()
     }
 
-    /// Whether one value stands at the key, beside which no other holder fits.
+    /// Whether a value is stored at the key, beside which no other holder fits.
     pub(super) fn is_taken(&self) -> bool {
         matches!(self.lock, Some(Lock::One(_)))
     }

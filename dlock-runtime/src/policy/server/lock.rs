@@ -1,4 +1,4 @@
-//! What stands at one key: the value of an exclusive lock, or the set of a kind with many holders.
+//! What is stored at one key: the value of an exclusive lock, or the set of a kind with many holders.
 //!
 //! It does not know who waits. Invariant: never both, as a key of a real server has one type.
 

@@ -26,7 +26,7 @@ pub(crate) struct OnKey<'a> {
     pub(super) claim: Duration,
     pub(super) time: u64,
     pub(super) publish: &'a mut dyn Publish,
-    /// The operation came to the end of its window, and has to be run again on the next one.
+    /// The operation came to the end of its window, and must be run again on the next one.
     pub(super) more: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One key's state from outside: what a store reads of it before an operation, and what it has to write
+//! One key's state from outside: what a store reads of it before an operation, and what it must write
 //! behind it. So a store needs no rule of its own.
 //!
 //! A window has the holders, and of the queue some entries from the head on, those that have lapsed (at
@@ -62,7 +62,7 @@ pub(crate) struct StoredQueue {
     pub(crate) read_to: Option<u64>,
 }
 
-/// One change of what is stored, in the order in which they have to be written.
+/// One change of what is stored, in the order in which they must be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoredChange {
     /// Nobody holds the lock any more.
@@ -114,7 +114,7 @@ impl Window {
         })
     }
 
-    /// Runs an operation. Returns its answer, and whether it has to be run again on the next window:
+    /// Runs an operation. Returns its answer, and whether it must be run again on the next window:
     /// the answer counts only if it says that a claim was found, or holds the lock.
     pub(crate) fn run<T>(
         &mut self,
@@ -137,7 +137,7 @@ impl Window {
         (answer, on_key.more)
     }
 
-    /// What has to be written.
+    /// Lists what must be written.
     pub(crate) fn difference(&self) -> Vec<StoredChange> {
         let mut changes = Vec::new();
         holders_changed(

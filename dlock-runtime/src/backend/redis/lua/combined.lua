@@ -139,10 +139,10 @@ end
 
 -- Handles the items that the fast path left open.
 local to = 0
-local function each_left(from, words, settle, ends)
+local function each_left(from, words, execute, ends)
   for at = from, ends - 1, words do
     for i = to + 1, to + arguments[at] do
-      replies[i + 1] = replies[i + 1] or settle(i, unpack(arguments, at + 1, at + words - 1))
+      replies[i + 1] = replies[i + 1] or execute(i, unpack(arguments, at + 1, at + words - 1))
     end
     to = to + arguments[at]
   end

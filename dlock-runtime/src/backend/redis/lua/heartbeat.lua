@@ -1,8 +1,8 @@
 -- heartbeat: refreshes many waiting entries, of one lock or of many, each in place of a poll that
 -- would only reply that the entry still waits. Never creates, grants or removes: where that may be
 -- needed, the reply asks for a poll. Idempotent.
--- KEYS  1 the epoch counter, then for each group: the lock, queue and heartbeats (see queue.lua); the entries of a group
---       wait for one lock, either all for the exclusive lock or none
+-- KEYS  1 the epoch counter, then for each group: the lock, queue and heartbeats (see queue.lua); the
+--       entries of a group wait for one lock, either all for the exclusive lock or none
 -- ARGV  the number of entries in each group, then the entries
 -- reply T, then for each group: left and holder, which are a poll's reply to all its entries, and
 --       the entries that must poll: 0 for none, or their indices in the group. An entry must poll

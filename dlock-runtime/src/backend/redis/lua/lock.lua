@@ -29,7 +29,7 @@ local function other_type()
   return {6, T, other_layout or 0}
 end
 
--- What a reply tells of a text that stands at a key. No entry of ours is longer; a stranger's text
+-- What a reply tells of a text that is stored at a key. No entry of ours is longer; a stranger's text
 -- may be, and replies with all of it would break the connection of those who ask.
 local function beginning(text)
   return text and #text > 4096 and string.sub(text, 1, 4096) or text

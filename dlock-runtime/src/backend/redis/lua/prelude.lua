@@ -21,7 +21,7 @@ local queue, heartbeats = KEYS[3], KEYS[4]
 -- Only the lock's key is at hand: its slot is moving.
 local is_by_key = not counter
 
--- What stands at the lock (lock.lua): ONE for a string, OTHER for another program's value, the meta
+-- What is stored at the lock (lock.lua): ONE for a string, OTHER for another program's value, the meta
 -- of a set, false for nothing, nil if nobody has looked; and the string.
 local ONE, OTHER = 'a value', 'another type'
 local there, held

@@ -1,7 +1,7 @@
 -- renew: extends each lease to at least its ttl, if the entry still holds the lock. Never creates,
 -- never shortens; one failing key does not affect the others. Idempotent.
--- KEYS  the locks; behind them the epoch counter, if all have one. An extended entry draws an epoch, so that
---       a step back of the clock can be proved (set.lua)
+-- KEYS  the locks; behind them the epoch counter, if all have one: an extended entry of a set draws an
+--       epoch, which proves a step back of the clock (ends_too_late in set.lua)
 -- ARGV  1 the number of runs; a run is consecutive items with the same ttl. For each run: item
 --       count, ttl ms; then the entry of each item
 -- reply 1: all are renewed; otherwise for each item: 1 renewed, 0 not held by the entry, -1 the

@@ -61,7 +61,7 @@ local function entry_of(value)
   if not string.find(value, '^1|[rwpo]|') then
     return {value = value, letter = 'x'}
   end
-  return read_entry(value) or error('that is no entry', 0)
+  return read_entry(value) or error('that is not an entry', 0)
 end
 
 -- The form in which an entry holds the lock: itself, or the reader that a writer was downgraded to;

@@ -276,7 +276,7 @@ pub(super) fn downgraded(reply: &Value) -> Result<Done<bool>, CommandError> {
     Ok(Done { answer, more })
 }
 
-/// The reply of `shared_holders`.
+/// The reply of `holders`.
 pub(super) struct Holders {
     /// The given entry holds the lock.
     pub(super) found: bool,

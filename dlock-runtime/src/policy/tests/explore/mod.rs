@@ -1,6 +1,6 @@
 //! What all explorations have in common: a world, its steps and what is wrong with one (`Model`);
 //! every order of the steps, breadth first (`search`); some at random, where no search reaches
-//! (`walk`); the runs that have to hold, and the known-bad variants that have to be caught (`rows`).
+//! (`walk`); the runs that must hold, and the known-bad variants that must be caught (`rows`).
 //!
 //! The models are `quorum/explore`, `slot_move`, and `explore` of the client's tests: its fleets and
 //! the local queue alone. Never in this folder: what a step means.

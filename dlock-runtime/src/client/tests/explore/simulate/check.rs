@@ -118,7 +118,7 @@ fn is_shared(value: &str) -> bool {
 }
 
 impl Check {
-    /// S12: after a command of a kind with many holders, unless one value stands at the key, the head
+    /// S12: after a command of a kind with many holders, unless a value is stored at the key, the head
     /// of the queue has shown a sign of life recently enough.
     pub(super) fn head_is_dead(
         &mut self,
