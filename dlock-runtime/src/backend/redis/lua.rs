@@ -25,24 +25,24 @@ scripts! {
     ];
     /// The same of a kind with many holders.
     SHARED_ACQUIRE = [
-        "prelude.time prelude.lock prelude.state prelude.draw prelude.digits queue.beat queue.enter",
+        PRELUDE, "queue.beat queue.enter",
         HOLDERS_OF_LOCK, "grant.publish", WAITERS, ACQUIRING
     ];
     /// Takes several exclusive locks.
     ACQUIRE_ALL = [
-        "prelude.time prelude.lock prelude.state prelude.draw prelude.digits queue.beat",
+        PRELUDE, "queue.beat",
         HOLDERS_OF_LOCK, "grant.publish", WAITERS, RELEASING, "acquire_all"
     ];
     POLL = [
-        "prelude.time prelude.lock prelude.state prelude.draw prelude.digits queue.beat",
+        PRELUDE, "queue.beat",
         HOLDERS_OF_LOCK, "grant.publish", WAITERS, "lock.yours poll"
     ];
     RELEASE = [
-        "release.fast prelude.time prelude.lock prelude.state prelude.draw prelude.digits grant.publish release.turn queue.beat",
+        "release.fast", PRELUDE, "grant.publish release.turn queue.beat",
         HOLDERS_OF_LOCK, WAITERS, RELEASING, "release.script"
     ];
     SHARED_RELEASE = [
-        "release.no_common_case prelude.time prelude.lock prelude.state prelude.draw prelude.digits grant.publish queue.beat",
+        "release.no_common_case", PRELUDE, "grant.publish queue.beat",
         HOLDERS_OF_LOCK, WAITERS, RELEASING, "release.script"
     ];
     CANCEL = [
@@ -50,22 +50,22 @@ scripts! {
         HOLDERS_OF_LOCK, "queue.waiters grant.next", RELEASING, "cancel.script"
     ];
     DOWNGRADE = [
-        "prelude.time prelude.lock prelude.state prelude.draw prelude.digits grant.publish queue.beat",
+        PRELUDE, "grant.publish queue.beat",
         HOLDERS_OF_LOCK, WAITERS, "grant.after downgrade.one downgrade.script"
     ];
     /// A batch of exclusive releases and acquires.
     COMBINED = [
-        "prelude.time prelude.lock prelude.state prelude.draw prelude.digits combined.fast combined.refused grant.publish queue.beat queue.enter",
+        PRELUDE, "combined.fast combined.refused grant.publish queue.beat queue.enter",
         HOLDERS_OF_LOCK, WAITERS, RELEASING, "lock.kinds lock.yours acquire.one combined.script"
     ];
     /// Refreshes the heartbeats of waiters.
     HEARTBEAT = [
-        "prelude.time prelude.lock prelude.state prelude.draw prelude.digits queue.beat",
+        PRELUDE, "queue.beat",
         HOLDERS_OF_LOCK, "queue.leave queue.waiters heartbeat"
     ];
     /// Renews leases.
-    RENEW = ["renew.fast prelude.time prelude.lock prelude.state prelude.draw prelude.digits", HOLDERS_OF_LOCK, "renew.script"];
-    HOLDERS = ["prelude.time prelude.lock prelude.state prelude.draw prelude.digits", HOLDERS_OF_LOCK, "holders.holders"];
+    RENEW = ["renew.fast", PRELUDE, HOLDERS_OF_LOCK, "renew.script"];
+    HOLDERS = [PRELUDE, HOLDERS_OF_LOCK, "holders.holders"];
     WRITE = ["prelude.time prelude.lock prelude.state value write"];
 
     /// What a node of a quorum is asked.
@@ -82,7 +82,7 @@ scripts! {
     CANCEL_KEY = [NO_WAITERS, RELEASING, "cancel.script"];
     DOWNGRADE_KEY = [NO_WAITERS, "grant.after downgrade.one downgrade.script"];
     CONFIRM_KEY = [NO_WAITERS, "holders.confirm"];
-    DRAW = ["prelude.time prelude.lock prelude.state prelude.draw prelude.digits counter.draw"];
+    DRAW = [PRELUDE, "counter.draw"];
     RAISE = ["counter.raise"];
 
     /// Reads a part of a set.
@@ -91,6 +91,8 @@ scripts! {
     RIGHTS = ["rights"];
 }
 
+/// What most scripts begin with.
+const PRELUDE: &str = "prelude.time prelude.lock prelude.state prelude.draw prelude.digits";
 /// What is stored at a lock.
 const HOLDERS_OF_LOCK: &str = "| value set lock.holders";
 /// Who waits for it, and the grant to them.

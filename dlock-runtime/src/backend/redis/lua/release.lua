@@ -34,10 +34,10 @@ local address, lease = string.match(head or '', '^1|x|[^|]+|(%x*;[^|]+)|(%d+)|%d
 if address and #lease <= 15 and tonumber(lease) > 0 then
   -- If no entry has lapsed, every entry in the heartbeats is alive. If any step up to the removal
   -- of the head is refused, the script does the release, which deletes the lock first.
-  local lapsed, epoch, text = try('ZRANGE', heartbeats, '-inf', digits, 'BYSCORE', 'LIMIT', 0, 1), nil, nil
+  local lapsed, _, text = try('ZRANGE', heartbeats, '-inf', digits, 'BYSCORE', 'LIMIT', 0, 1), nil, nil
   local is_drawn = not lapsed.err and #lapsed == 0
   if is_drawn then
-    is_drawn, epoch, text = pcall(draw_epochs, T, 1, digits)
+    is_drawn, _, text = pcall(draw_epochs, T, 1, digits)
   end
   if is_drawn and try('ZREM', heartbeats, head) == 1 then
     redis.call('ZREM', queue, head)

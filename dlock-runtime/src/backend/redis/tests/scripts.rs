@@ -264,6 +264,8 @@ async fn resp2_says_the_same() {
 /// And each section is in a script.
 #[tokio::test]
 async fn the_server_understands_each_script() {
+    let by_native_commands = 2;
+    assert_eq!(scripts::all().len(), lua::ALL.len() + by_native_commands);
     for (script, sections) in lua::ALL {
         for name in sections.iter().flat_map(|it| it.split(' ')) {
             assert!(

@@ -1,6 +1,7 @@
 //! Tests with a value at the key that is not ours, or of another kind.
 
 use super::*;
+use crate::backend::redis::tests::lab;
 
 /// Another program's data, with scores that look lapsed.
 const FOREIGN: [&str; 7] = ["ZADD", LOCK, "1", "apples", "2", "r|pears", "inf"];
@@ -182,7 +183,7 @@ async fn our_entry_in_a_set_that_is_not_ours_is_left_there() {
         lab.tell::<u64>(&["ZADD", LOCK, "inf", last]).await;
         let before: Vec<String> = lab.tell(&["ZRANGE", LOCK, "0", "-1"]).await;
         assert!(!lab.link.release(&ours, Keep::NOT, CAP).await.unwrap().found);
-        let kept = crate::backend::redis::tests::lab::for_an_hour(&lab.link);
+        let kept = lab::for_an_hour(&lab.link);
         assert!(!lab.link.release(&ours, kept, CAP).await.unwrap().found);
         assert!(
             !lab.link
