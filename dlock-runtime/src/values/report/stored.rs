@@ -61,7 +61,7 @@ pub(crate) enum StoredLock {
 pub(crate) struct StoredSet {
     /// The part of the members that was read, with their ends in µs; without the meta.
     pub(crate) members: Vec<(Vec<u8>, u64)>,
-    /// The last member.
+    /// The meta, or what stands in its place.
     pub(crate) last: Vec<u8>,
     /// How many there are, without the meta.
     pub(crate) count: usize,

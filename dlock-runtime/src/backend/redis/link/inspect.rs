@@ -1,5 +1,5 @@
-//! Reads locks for an administrator: plain commands, but for the holders in sets, which only a script
-//! can cut. Without scripts, where no lock is a set, they are read whole.
+//! Reads locks for an administrator: plain commands, but for the sets, whose members only a script can
+//! cut. Without scripts, where no lock is a set, they are read whole.
 //!
 //! One pipeline carries the commands about all locks of a page, and a second one those about the
 //! sets among them; in a cluster, keys that have moved are looked up at their new node. Nothing
@@ -26,9 +26,6 @@ const KEYS_AT_ONCE: usize = 100;
 
 /// How many commands ask about one lock, before a set is read.
 const EACH: usize = 5;
-
-/// How many more ask about a set.
-const EACH_SET: usize = 3;
 
 impl RedisLink {
     pub(super) async fn scan(
@@ -74,13 +71,13 @@ impl RedisLink {
         if sets.is_empty() {
             return Ok(all);
         }
-        let mut ask = Vec::new();
+        let (mut ask, count) = (Vec::new(), sets.len());
         for (_, lock) in &sets {
             self.ask_about_set(lock, part, &mut ask);
         }
         // The whole time again: what a slow first answer left could be too short for any.
         let answers = self.at_its_node(&ask, within).await;
-        for ((stored, _), answers) in sets.iter_mut().zip(answers.chunks(EACH_SET)) {
+        for ((stored, _), answers) in sets.iter_mut().zip(answers.chunks(ask.len() / count)) {
             read_set(&mut stored.lock, answers)?;
         }
         Ok(all)
@@ -95,23 +92,32 @@ impl RedisLink {
         ask.extend([range(&queue, part), range(&heartbeats, part)]);
     }
 
-    /// The commands whose answers [`read_set`] reads.
+    /// The commands whose answers [`read_set`] reads: the size, the meta, and a part of the others, both
+    /// of which a script reads together.
     fn ask_about_set(&self, lock: &str, part: Part, ask: &mut Vec<Cmd>) {
         let [from, most] = [part.from, part.most].map(|it| it.to_string());
-        ask.extend([Cmd::zcard(lock), self.members(lock, &["-1", "-1"])]);
-        // Without the meta, which was just read.
-        let by_ends = ["-inf", "(inf", "BYSCORE", "LIMIT", &from, &most];
-        ask.push(self.members(lock, &[&by_ends[..], &["WITHSCORES"]].concat()));
-    }
-
-    /// A part of the set at a lock's key, each member cut where there are scripts.
-    fn members(&self, lock: &str, words: &[&str]) -> Cmd {
+        ask.push(Cmd::zcard(lock));
         if self.connection.has_scripts {
-            return scripts::MEMBERS.call(CallBy::Text(Reads::Whole), &[lock], words);
+            let words = &[from.as_str(), &most];
+            ask.push(scripts::MEMBERS.call(CallBy::Text(Reads::Whole), &[lock], words));
+            return;
         }
-        let mut range = redis::cmd("ZRANGE");
-        range.arg(lock).arg(words);
-        range
+        for words in [
+            &["inf", "inf", "BYSCORE", "REV", "LIMIT", "0", "1"][..],
+            &[
+                "-inf",
+                "(inf",
+                "BYSCORE",
+                "LIMIT",
+                &from,
+                &most,
+                "WITHSCORES",
+            ],
+        ] {
+            let mut range = redis::cmd("ZRANGE");
+            range.arg(lock).arg(words);
+            ask.push(range);
+        }
     }
 }
 
@@ -204,26 +210,34 @@ fn read_value(value: &NodeAnswer, left: Option<Duration>) -> Result<StoredLock, 
 }
 
 fn read_set(lock: &mut StoredLock, answers: &[NodeAnswer]) -> Result<(), CommandError> {
-    let ([count, last, range], StoredLock::Set(set)) = (answers, &mut *lock) else {
+    let ([count, last, range @ ..], StoredLock::Set(set)) = (answers, &mut *lock) else {
         return Err(reply::unexpected("ZRANGE", &Value::Nil));
     };
-    if is_other_type(range) {
+    if is_other_type(last) {
         *lock = StoredLock::OtherType;
         return Ok(());
     }
-    told(count)?;
-    let last = match told(last)? {
-        Value::Array(items) => items.first(),
+    let count = length(count)?;
+    let (last, behind) = match told(last)? {
+        Value::Array(items) => items.split_first().unwrap_or((&Value::Nil, &[])),
         other => return Err(reply::unexpected("ZRANGE", other)),
     };
-    let Some(Value::BulkString(last)) = last else {
-        *lock = StoredLock::Nothing; // it ended meanwhile
+    let Value::BulkString(last) = last else {
+        // It ended meanwhile, or is a stranger's, as each set of ours has a meta.
+        *lock = if count == 0 {
+            StoredLock::Nothing
+        } else {
+            StoredLock::OtherType
+        };
         return Ok(());
     };
     set.last.clone_from(last);
-    set.members = members(range)?;
+    set.members = match range.first() {
+        Some(range) => members(range)?,
+        None => pairs(behind).ok_or_else(|| reply::unexpected("ZRANGE", &Value::Nil))?,
+    };
     set.members.retain(|(member, _)| member != last);
-    set.count = length(count)?.saturating_sub(1);
+    set.count = count.saturating_sub(1);
     Ok(())
 }
 
@@ -248,21 +262,29 @@ fn members(answer: &NodeAnswer) -> Result<Vec<(Vec<u8>, u64)>, CommandError> {
     let Value::Array(items) = answer else {
         return Err(unexpected());
     };
-    let member = |pair: &[Value]| match pair {
-        [Value::BulkString(member), score] => Some((member.clone(), score_of(score)?)),
-        _ => None,
-    };
     let is_in_pairs = matches!(items.first(), Some(Value::Array(_)));
     let all: Option<Vec<_>> = if is_in_pairs {
-        let pairs = items.iter().map(|pair| match pair {
-            Value::Array(pair) => member(pair),
+        let each = items.iter().map(|pair| match pair {
+            Value::Array(pair) => member_of(pair),
             _ => None,
         });
-        pairs.collect()
+        each.collect()
     } else {
-        items.chunks(2).map(member).collect()
+        pairs(items)
     };
     all.ok_or_else(unexpected)
+}
+
+/// Members that are each followed by their score.
+fn pairs(items: &[Value]) -> Option<Vec<(Vec<u8>, u64)>> {
+    items.chunks(2).map(member_of).collect()
+}
+
+fn member_of(pair: &[Value]) -> Option<(Vec<u8>, u64)> {
+    match pair {
+        [Value::BulkString(member), score] => Some((member.clone(), score_of(score)?)),
+        _ => None,
+    }
 }
 
 /// A time in µs. A negative or infinite one, which only a stranger or a meta has, is the nearest
