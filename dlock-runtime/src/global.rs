@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use once_cell::sync::OnceCell;
 
 use crate::driver::core::made_before_a_fork;
-use crate::engine::pool::LockPool;
-use crate::engine::shutdown::{Drained, shut_down};
+use crate::driver::pool::LockPool;
+use crate::driver::shutdown::{Drained, shut_down};
 use crate::values::config::Config;
 use crate::values::error::LockError;
 use crate::values::process::{Known, PerProcess};

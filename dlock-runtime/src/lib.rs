@@ -107,20 +107,21 @@
 //!   (Prometheus, OpenTelemetry, statsd). The program installs the exporter.
 //! - `sites`: the list of all annotated functions of the program, for tests and documentation.
 
-// Layers, one direction only: values <- policy <- client <- backend <- driver <- engine <- global,
-// __private. Beside them: `observe`, which logs and counts, `strangers`, which calls code of the program that may
-// panic, and `sync`, a mutex that tests can schedule.
+// Layers, one direction only: values <- rules <- client <- link <- topology <- driver <- global,
+// __private. Beside them: `extras` (logs and metrics, the order of locks, checks of a server, guarded
+// writes, administration), `strangers`, which calls code of the program that may panic, and `sync`, a
+// mutex that tests can schedule.
 #[doc(hidden)]
 pub mod __private;
-mod backend;
 mod client;
 mod driver;
-mod engine;
+mod extras;
 mod global;
-mod observe;
-mod policy;
+mod link;
+mod rules;
 mod strangers;
 mod sync;
+mod topology;
 mod values;
 
 #[cfg(feature = "sites")]
@@ -129,12 +130,12 @@ pub use __private::{AnnotatedLock, KeySource, sites};
 pub use dlock_macros::distributed_lock;
 pub use driver::guard::{LockGuard, Released};
 pub use driver::lock_handle::LockHandle;
+pub use driver::pool::LockPool;
+pub use driver::request::LockRequest;
 pub use driver::scope::current;
-pub use engine::admin::{Admin, Change, Eviction, Listing, LockChange, Watch};
-pub use engine::pool::LockPool;
-pub use engine::request::LockRequest;
-pub use engine::shutdown::Drained;
-pub use engine::status::{ClassStatus, PoolStatus};
+pub use driver::shutdown::Drained;
+pub use driver::status::{ClassStatus, PoolStatus};
+pub use extras::admin::{Admin, Change, Eviction, Listing, LockChange, Watch};
 pub use global::{init, init_named, named, pool, shutdown};
 pub use values::batch::Batch;
 pub use values::config::{Config, Credentials};

@@ -14,8 +14,8 @@ use crate::lists::{names, page, rows};
 
 const CONFIG: &str = "dlock-runtime/src/values/config/mod.rs";
 const DURABILITY: &str = "dlock-runtime/src/values/config/durability.rs";
-const KIND: &str = "dlock-runtime/src/engine/request/kind/mod.rs";
-const POOL: &str = "dlock-runtime/src/engine/pool.rs";
+const KIND: &str = "dlock-runtime/src/driver/request/kind/mod.rs";
+const POOL: &str = "dlock-runtime/src/driver/pool.rs";
 const WRITE: &str = "dlock-runtime/src/driver/guard/write.rs";
 const README: &str = "README.md";
 const COMPARE: &str = "docs/compare.md";

@@ -141,7 +141,7 @@ async fn connected(config: Config) -> LockPool {
     pool.expect("until it is")
 }
 
-#[path = "../../dlock-runtime/src/backend/redis/lua.rs"]
+#[path = "../../dlock-runtime/src/rules/lua/mod.rs"]
 #[allow(dead_code, reason = "it has the texts of all scripts")]
 mod lua;
 

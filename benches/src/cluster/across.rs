@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::rounds::{order, ratios};
 use crate::statistics::{Quartiles, real};
 
-#[path = "../../../dlock-runtime/src/backend/redis/lua.rs"]
+#[path = "../../../dlock-runtime/src/rules/lua/mod.rs"]
 #[allow(dead_code, reason = "it has the texts of all scripts")]
 mod lua;
 

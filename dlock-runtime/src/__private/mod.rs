@@ -1,7 +1,7 @@
 //! What generated code calls. Not for people: it may change with every version.
 //!
 //! Never in this folder: a decision about a lock. Invariant: whatever an attribute says reaches the
-//! engine as the same `LockRequest` that method calls build.
+//! driver as the same `LockRequest` that method calls build.
 
 mod returned;
 mod spec;
@@ -9,10 +9,10 @@ mod target;
 
 use crate::driver::guard::LockGuard;
 use crate::driver::locked_future::{Boxed, boxed};
+use crate::driver::pool::LockPool;
 use crate::driver::scope;
-use crate::engine::pool::LockPool;
+use crate::extras::observe;
 use crate::global;
-use crate::observe;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 

@@ -16,7 +16,7 @@ use super::queue_state::LeaderEpoch;
 use super::retry::{self, Pause};
 use super::tokens::Tokens;
 use super::{Client, QueueStep, Told};
-use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum, Polled};
+use crate::rules::commands::{Acquire, Acquired, Busy, Left, NoQuorum, Polled};
 use crate::values::entry;
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::moment::Moment;

@@ -15,6 +15,9 @@
 //! - `holding`: the end of a hold;
 //! - `queue_state`: one queue with its sender and wakers; `queue_table`: all queues.
 //!
+//! Machines of their own are `quorum` (the votes of several servers), `server_clock` (an estimate of a
+//! server's time) and `clock_watch` (whether its clock keeps pace).
+//!
 //! `driver` tells it under the mutex of `driver/shared`, and carries out what it says after
 //! unlocking. `docs/inside/client.md` has the table.
 //!
@@ -23,9 +26,10 @@
 //! woken in here.
 //!
 //! Never in this folder: `await`, reading a clock, I/O, a mutex. Belongs elsewhere: what a server
-//! answers (`policy`).
+//! answers (→ `rules`).
 
 mod answers;
+pub(crate) mod clock_watch;
 mod holding;
 mod host;
 mod leading;
@@ -36,21 +40,23 @@ mod past_try;
 pub(crate) mod queue_key;
 mod queue_state;
 pub(crate) mod queue_table;
+pub(crate) mod quorum;
 pub(crate) mod retry;
+pub(crate) mod server_clock;
 mod several;
 pub(crate) mod spec;
 pub(crate) mod tokens;
 mod waiting;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use self::local_queue::Grant;
 use self::queue_key::QueueKey;
 use self::queue_state::QueueState;
 use self::queue_table::QueueTable;
 use self::tokens::{Standing, Tokens};
-use crate::policy::commands::Busy;
+use crate::rules::commands::Busy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 

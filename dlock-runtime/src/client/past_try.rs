@@ -15,7 +15,7 @@ use super::local_queue::Grant;
 use super::queue_key::QueueKey;
 use super::tokens::Standing;
 use super::{Client, Told};
-use crate::policy::commands::Busy;
+use crate::rules::commands::Busy;
 use crate::values::holder::Holder;
 use crate::values::moment::Moment;
 

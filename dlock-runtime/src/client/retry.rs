@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::host::ForLog;
-use crate::policy::commands::NoQuorum;
+use crate::rules::commands::NoQuorum;
 use crate::values::moment::Moment;
 
 /// Spreads the timers of many processes; seeded, so that a test can repeat it (`SplitMix64`, Steele

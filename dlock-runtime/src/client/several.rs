@@ -9,7 +9,7 @@ use super::answers::{AttemptFault, InTheWay, SentAcquire, in_the_way};
 use super::host::ClientHost;
 use super::local_queue::Grant;
 use super::{AcquireRefusal, Client};
-use crate::policy::commands::{AcquiredAll, Busy};
+use crate::rules::commands::{AcquiredAll, Busy};
 use crate::values::entry::{self, Letter};
 use crate::values::holder::Holder;
 use crate::values::moment::Moment;

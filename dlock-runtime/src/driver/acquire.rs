@@ -13,13 +13,13 @@ use super::guard::{Hold, LockGuard};
 use super::lease_cell::LeaseCell;
 use super::lock_order;
 use super::nested::{self, Nested};
-use super::shared::EngineHost;
+use super::shared::DriverHost;
 use super::waiting::AcquireFuture;
-use crate::backend::command_error::CommandError;
 use crate::client::local_queue::{Grant, GrantKind};
 use crate::client::spec::AcquireSpec;
 use crate::client::{PastTry, PastTurn};
-use crate::policy::commands::Keep;
+use crate::link::command_error::CommandError;
+use crate::rules::commands::Keep;
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
 use crate::values::holder::Holder;
@@ -276,7 +276,7 @@ async fn try_once(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
     tries: &mut PastTry,
-) -> Result<PastTurn<EngineHost>, LockError> {
+) -> Result<PastTurn<DriverHost>, LockError> {
     let connected = attempt::link_until(core, spec, tries.until).await;
     let (open, answer) = match connected {
         Ok((link, when @ (_, within))) => {

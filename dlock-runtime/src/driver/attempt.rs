@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::core::Core;
-use crate::backend::Link;
-use crate::backend::command_error::CommandError;
 use crate::client::spec::AcquireSpec;
 use crate::client::{AcquireAnswer, AcquireRefusal, AttemptFault, Heard, SentAcquire, leaves_open};
-use crate::policy::commands::{Acquire, Acquired, Busy, Claim};
-use crate::policy::queue;
+use crate::link::Link;
+use crate::link::command_error::CommandError;
+use crate::rules::commands::{Acquire, Acquired, Busy, Claim};
+use crate::rules::queue;
 use crate::values::about::About;
 use crate::values::entry::{self, There};
 use crate::values::error::{LockError, Reason, Refusal};

@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::backend::clock::Clock;
-use crate::backend::joined::next_of;
 use crate::client::lease::Lease;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Attempt;
-use crate::observe::{self, AskedLock, ObservedHold};
-use crate::policy::commands::{Claim, GivenBack};
+use crate::extras::observe::{self, AskedLock, ObservedHold};
+use crate::link::clock::Clock;
+use crate::link::joined::next_of;
+use crate::rules::commands::{Claim, GivenBack};
 use crate::strangers::{beside_others, spared};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;

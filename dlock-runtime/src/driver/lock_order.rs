@@ -1,6 +1,6 @@
 //! Records in which order nested locks are taken, and applies the pool's `lock_order` setting.
 //!
-//! `policy::lock_order` finds the inversions. Costs nothing with `Off`, a look at the scope without
+//! `extras::lock_order` finds the inversions. Costs nothing with `Off`, a look at the scope without
 //! an enclosing lock, and one mutex with one.
 
 use std::sync::{Arc, PoisonError};
@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError};
 use super::core::Core;
 use super::scope::{self, ScopedGuard};
 use crate::client::spec::AcquireSpec;
-use crate::observe;
-use crate::policy::lock_order::Nesting;
+use crate::extras::lock_order::Nesting;
+use crate::extras::observe;
 use crate::values::class::LockSite;
 use crate::values::error::{LockError, Reason};
 use crate::values::lock_order::LockOrder;

@@ -1,6 +1,8 @@
-//! Carries out what `client` decides: it sends, awaits, wakes, renews and cleans up.
+//! What a program calls, and what carries out what `client` decides: it sends, awaits, wakes, renews
+//! and cleans up.
 //!
-//! Read `core` (what all handles of a pool share) and `shared` (the machine under its one mutex).
+//! `pool` is the handle and `request` the builder; `call` tells observers how an acquire ended, `status`
+//! counts what a pool holds and waits for, and `shutdown` ends a pool. Then read `core` (what all handles of a pool share) and `shared` (the machine under its one mutex).
 //! Then `acquire` (one lock), `nested` (a lock that the enclosing scope already holds),
 //! `acquire_all` (several locks, all or none), `attempt` (one acquire command on its way) and
 //! `waiting` (a waiter's future and a leader's task). Then `guard`
@@ -20,6 +22,7 @@
 pub(crate) mod acquire;
 pub(crate) mod acquire_all;
 mod attempt;
+mod call;
 pub(crate) mod core;
 pub(crate) mod guard;
 pub(crate) mod lease_cell;
@@ -27,8 +30,12 @@ pub(crate) mod lock_handle;
 mod lock_order;
 pub(crate) mod locked_future;
 mod nested;
+pub(crate) mod pool;
+pub(crate) mod request;
 pub(crate) mod scope;
 mod shared;
+pub(crate) mod shutdown;
+pub(crate) mod status;
 mod waiting;
 pub(crate) mod watchdog;
 

@@ -1,4 +1,4 @@
-//! Tests of what can't be seen from outside the engine: a lease's cell, that the token table gets
+//! Tests of what can't be seen from outside the driver: a lease's cell, that the token table gets
 //! empty, and who is named as the holder. The rest is tested as users see it, in the `tests` package.
 
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::guard::LockGuard;
 use super::lease_cell::LeaseCell;
 use super::locked_future;
 use super::waiting::{FirstAcquire, Leader};
-use crate::backend::clock::Clock;
 use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{Attempt, Census};
 use crate::client::{InTheWay, SentAcquire, in_the_way};
-use crate::engine::pool::LockPool;
-use crate::policy::commands::{Acquire, Busy, Claim, GivenBack, Left};
+use crate::driver::pool::LockPool;
+use crate::link::clock::Clock;
+use crate::rules::commands::{Acquire, Busy, Claim, GivenBack, Left};
 use crate::values::bounds::Bounds;
 use crate::values::config::Config;
 use crate::values::entry::LEFT_TO_A_WRITER;

@@ -3,7 +3,7 @@
 //!
 //! Both are known from the program's text and hold no value of a key, so there are never more of
 //! them than places in the program that take a lock. The graph of classes is in
-//! `policy::lock_order`.
+//! `extras::lock_order`.
 
 use std::borrow::Cow;
 use std::fmt;

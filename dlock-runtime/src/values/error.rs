@@ -1,6 +1,6 @@
 //! The one error type: what failed, for which key, and what the reader can do about it.
 //!
-//! Plain data: `backend::command_error` decides which failure becomes which error. Invariants: no
+//! Plain data: `link::command_error` decides which failure becomes which error. Invariants: no
 //! variant shows a `redis` type, a token or a URL; a variant's text never repeats its `source()`.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What a check of the server found. It decides nothing: `policy::server_check` does.
+//! What a check of the server found. It decides nothing: `extras::server_check` does.
 
 use std::fmt;
 

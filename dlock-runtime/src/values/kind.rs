@@ -1,6 +1,6 @@
 //! The kind of lock that is requested: who may hold it at the same time.
 //!
-//! Plain data; `policy::server::set` decides what fits beside what.
+//! Plain data; `rules::set` decides what fits beside what.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The setting for locks that are taken in two orders: ignore, warn or refuse.
 //!
-//! The detection is in `policy::lock_order`.
+//! The detection is in `extras::lock_order`.
 
 /// What a pool does when locks are taken one inside the other in two different orders.
 ///

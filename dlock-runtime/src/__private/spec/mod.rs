@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::driver::locked_future::OnLost;
-use crate::engine::pool::LockPool;
-use crate::engine::request::{Keys, LockRequest};
+use crate::driver::pool::LockPool;
+use crate::driver::request::{Keys, LockRequest};
 use crate::values::class::Site;
 use crate::values::release::Release;
 use crate::values::ttl::Renew;

@@ -1,7 +1,7 @@
-//! Everything that an attribute says reaches the engine.
+//! Everything that an attribute says reaches the driver.
 
 use super::{Duration, OnLost, Release, Spec, Wait, name};
-use crate::engine::request::Keys;
+use crate::driver::request::Keys;
 use crate::values::bounds::Bounds;
 use crate::values::kind::Kind;
 use crate::{Config, LockPool};

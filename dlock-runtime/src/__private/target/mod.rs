@@ -5,8 +5,8 @@
 use std::fmt::Display;
 
 use super::{IntoKey, constant_key};
-use crate::engine::pool::LockPool;
-use crate::engine::request::{Keys, LockRequest};
+use crate::driver::pool::LockPool;
+use crate::driver::request::{Keys, LockRequest};
 use crate::values::key::Key;
 
 /// The keys of one call, and everything else that is only known then.

@@ -1,4 +1,4 @@
-//! The arguments that an attribute evaluates at the call reach the engine.
+//! The arguments that an attribute evaluates at the call reach the driver.
 
 use std::fmt;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 
 use super::{Grant, GrantKind, LocalQueue, Remote, WaiterId};
 use crate::client::lease::LeaseTerms;
-use crate::policy::queue;
+use crate::rules::queue;
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -21,7 +21,7 @@
 //! - A lock is handed on only within the bounds of its grant.
 //!
 //! Never in this folder: when a lease ends (`lease`, `tokens`; a grant carries its length), a
-//! server (`policy/server`), a waker.
+//! server (`rules`), a waker.
 
 mod fifo;
 mod handoff;

@@ -1,6 +1,7 @@
 //! The client's machines: tables for what is promised at a boundary, random sequences for what
 //! always holds, and the explorer, which drives them against the server's machine.
 
+mod clock_watch;
 mod compared;
 mod explore;
 mod lease;
@@ -8,14 +9,16 @@ mod lease_bounds;
 mod local_queue;
 mod local_queue_leader;
 mod local_queue_storm;
+mod quorum;
 mod retry;
+mod server_clock;
 mod token_bounds;
 mod token_life;
 mod token_storm;
 mod token_wait;
 
 use crate::client::lease::LeaseTerms;
-use crate::policy::tests::{at, ms, ttl};
+use crate::rules::tests::{at, ms, ttl};
 use crate::values::bounds::Bounds;
 use crate::values::ttl::Margin;
 

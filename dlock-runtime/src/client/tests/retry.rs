@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::client::retry::{Jitter, Retries, after_busy, after_failure};
-use crate::policy::commands::{Busy, Left, NoQuorum};
+use crate::rules::commands::{Busy, Left, NoQuorum};
 use crate::values::moment::Moment;
 
 const fn ms(millis: u64) -> Duration {

@@ -6,7 +6,7 @@ use super::token_wait::{
 use super::{at, ms, terms, ttl};
 use crate::client::lease::Lease;
 use crate::client::tokens::{Action, Extension, ReleaseBy};
-use crate::policy::commands::{Keep, Renewal, Renewed};
+use crate::rules::commands::{Keep, Renewal, Renewed};
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
 use crate::values::ttl::Margin;

@@ -3,7 +3,7 @@
 use super::{at, ms, terms, ttl};
 use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::tokens::{Action, Census, Extension, Tokens};
-use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
+use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
 use crate::values::bounds::Bounds;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::policy::commands::{Claim, GivenBack, Keep, Renewal};
+use crate::rules::commands::{Claim, GivenBack, Keep, Renewal};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::client::retry::{self, Jitter};
-use crate::policy::commands::Cancelled;
+use crate::rules::commands::Cancelled;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 

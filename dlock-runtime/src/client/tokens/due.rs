@@ -6,7 +6,7 @@ use super::entries::{TokenEntry, TokenStage};
 use super::moves::End;
 use super::{Action, Tokens};
 use crate::client::lease::{Due, Lease};
-use crate::policy::commands::Renewal;
+use crate::rules::commands::Renewal;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 

@@ -35,7 +35,7 @@ use self::clean_up::CleanUp;
 use self::entries::{Entries, TokenEntry, TokenStage};
 use self::moves::End;
 use super::lease::Lease;
-use crate::policy::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
+use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use super::Core;
-use crate::backend::Listener;
 use crate::client::local_queue::Grant;
-use crate::policy::commands::{Claim, PushedGrant};
-use crate::policy::queue;
+use crate::link::Listener;
+use crate::rules::commands::{Claim, PushedGrant};
+use crate::rules::queue;
 use crate::values::moment::Moment;
 
 impl Listener for Core {

@@ -1,6 +1,6 @@
 //! What all handles of one pool share: the server, the settings, the local queues and the watchdog.
 //!
-//! All other modules of the driver take a `&Core`; the public face above it is `engine::pool`. A new kind
+//! All other modules of the driver take a `&Core`; the public face above it is `driver::pool`. A new kind
 //! of server is created in `backend_of`.
 //!
 //! Never in this folder: a decision about a lock.
@@ -15,22 +15,24 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use self::neighbours::Neighbour;
-use super::shared::{EngineHost, SharedClient};
+use super::shared::{DriverHost, SharedClient};
 use super::watchdog::Watchdog;
-use crate::backend::clock::Clock;
-use crate::backend::command_error::CommandError;
-use crate::backend::memory::Memory;
-use crate::backend::offers::{Offers, WantedOffer};
-use crate::backend::quorum::{Quorum, QuorumTimes};
-use crate::backend::redis::{Cluster, NodePlan, Redis};
-use crate::backend::{Backend, Link, NodeBackend, joined};
 use crate::client::queue_key::QueueKey;
 use crate::client::retry::Spread;
 use crate::client::tokens::Census;
 use crate::client::{AcquireRefusal, Client, ClientRules, QueueStep, Told};
-use crate::observe::{self, Observers};
-use crate::policy::lock_order::LockOrders;
-use crate::policy::server_check::{PoolSettings, judge, judge_away, judge_nodes};
+use crate::extras::lock_order::LockOrders;
+use crate::extras::observe::{self, Observers};
+use crate::extras::server_check::{PoolSettings, judge, judge_away, judge_nodes};
+use crate::link::clock::Clock;
+use crate::link::command_error::CommandError;
+use crate::link::memory::Memory;
+use crate::link::offers::{Offers, WantedOffer};
+use crate::link::redis::membership::NodePlan;
+use crate::link::{Backend, Link, NodeBackend, joined};
+use crate::topology::cluster::Cluster;
+use crate::topology::quorum::{Quorum, QuorumTimes};
+use crate::topology::server::Redis;
 use crate::values::about::WrittenName;
 use crate::values::config::{Address, Config, RedisAddress, Settings};
 use crate::values::error::{LockError, Reason};
@@ -88,7 +90,7 @@ impl Core {
             is_of_quorum: backend.offers() == Offers::Quorum,
         };
         let namespace = settings.namespace.len();
-        let host = EngineHost::new(backend.clock(), tokens.clone());
+        let host = DriverHost::new(backend.clock(), tokens.clone());
         let shared = Arc::new(SharedClient::new(host, rules, namespace));
         let core = Arc::new(Core {
             home: Home::here(),
@@ -282,7 +284,7 @@ impl Core {
     pub(in crate::driver) fn tell<T>(
         &self,
         now: Moment,
-        event: impl FnOnce(&mut Client<EngineHost>, Told<'_, EngineHost>) -> T,
+        event: impl FnOnce(&mut Client<DriverHost>, Told<'_, DriverHost>) -> T,
     ) -> T {
         let nudge = |token| self.watchdog.nudge(token);
         self.watchdog.shared().tell(now, event, nudge)
@@ -294,13 +296,13 @@ impl Core {
         &self,
         queue_key: &QueueKey,
         now: Moment,
-        event: impl FnOnce(&mut QueueStep<'_, EngineHost>) -> T,
+        event: impl FnOnce(&mut QueueStep<'_, DriverHost>) -> T,
     ) -> T {
         self.tell(now, |client, told| client.at(queue_key, told, event))
     }
 
     /// Asks the machine something; nothing changes.
-    pub(in crate::driver) fn ask<T>(&self, question: impl FnOnce(&Client<EngineHost>) -> T) -> T {
+    pub(in crate::driver) fn ask<T>(&self, question: impl FnOnce(&Client<DriverHost>) -> T) -> T {
         question(&self.watchdog.shared().lock().client)
     }
 

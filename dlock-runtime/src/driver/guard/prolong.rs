@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use super::{Hold, LockGuard, undone};
-use crate::backend::RENEWALS_AT_ONCE;
-use crate::backend::command_error::CommandError;
-use crate::backend::joined::all;
 use crate::client::lease::LeaseTerms;
 use crate::client::tokens::Extension;
-use crate::policy::commands::{Renewal, Renewed};
+use crate::link::RENEWALS_AT_ONCE;
+use crate::link::command_error::CommandError;
+use crate::link::joined::all;
+use crate::rules::commands::{Renewal, Renewed};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;

@@ -6,12 +6,12 @@
 use std::error::Error;
 
 use super::{Hold, LockGuard};
-use crate::backend::command_error::{self, CommandError};
-use crate::backend::joined::all;
 use crate::client::ReturnedTo;
 use crate::client::tokens::ReleaseBy;
-use crate::observe;
-use crate::policy::commands::{GivenBack as Found, Keep};
+use crate::extras::observe;
+use crate::link::command_error::{self, CommandError};
+use crate::link::joined::all;
+use crate::rules::commands::{GivenBack as Found, Keep};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 use crate::values::release::Release;

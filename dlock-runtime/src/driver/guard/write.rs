@@ -1,12 +1,12 @@
 //! Writes that the server applies only while the lock is held.
 //!
-//! It does not check the batch itself (`policy::writes` does). Invariant: while a batch may still
+//! It does not check the batch itself (`extras::writes` does). Invariant: while a batch may still
 //! be applied, the lock is not handed on.
 
 use super::{LockGuard, undone};
-use crate::backend::command_error::CommandError;
-use crate::backend::offers::WantedOffer;
-use crate::policy::writes::{Writes, Wrote};
+use crate::extras::writes::{Writes, Wrote};
+use crate::link::command_error::CommandError;
+use crate::link::offers::WantedOffer;
 use crate::values::batch::Batch;
 use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::key::Key;

@@ -1,8 +1,8 @@
 //! The error of a nested call that would wait for itself names the outer lock, and only advice that
 //! helps.
 
-use crate::engine::pool::LockPool;
-use crate::engine::request::LockRequest;
+use crate::driver::pool::LockPool;
+use crate::driver::request::LockRequest;
 use crate::values::error::LockError;
 
 type Acquire = fn(LockRequest) -> LockRequest;

@@ -15,13 +15,13 @@ use tokio::sync::Notify;
 
 use super::lease_cell::LeaseCell;
 use super::waiting::FirstAcquire;
-use crate::backend::clock::Clock;
-use crate::backend::command_error::CommandError;
 use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{self, Action, Attempt};
 use crate::client::{Client, ClientActions, ClientHost, ClientRules, ClientWaker, Told};
-use crate::observe::{self, PoolCounts};
+use crate::extras::observe::{self, PoolCounts};
+use crate::link::clock::Clock;
+use crate::link::command_error::CommandError;
 use crate::strangers::CallersWaker;
 use crate::sync::{Mutex, MutexGuard};
 use crate::values::key::KeyParts;
@@ -34,20 +34,20 @@ pub(super) type PoolTokens = tokens::Tokens<Arc<LeaseCell>>;
 
 /// What the machine keeps for a pool.
 #[derive(Debug)]
-pub(super) struct EngineHost {
+pub(super) struct DriverHost {
     home: Home,
     clock: Clock,
     drawn: Arc<TokenSource>,
 }
 
-impl EngineHost {
+impl DriverHost {
     pub(super) fn new(clock: Clock, drawn: Arc<TokenSource>) -> Self {
         let home = Home::here();
         Self { home, clock, drawn }
     }
 }
 
-impl ClientHost for EngineHost {
+impl ClientHost for DriverHost {
     type Waker = CallersWaker;
     type Flight = Arc<FirstAcquire>;
     type Holder = Arc<LeaseCell>;
@@ -104,7 +104,7 @@ pub(super) struct SharedClient {
 
 #[derive(Debug)]
 pub(super) struct ClientState {
-    pub(super) client: Client<EngineHost>,
+    pub(super) client: Client<DriverHost>,
     /// When the next stray grant may be cleaned up.
     pub(super) next_stray: Moment,
     /// Somebody waits, or has waited, until no token is left.
@@ -126,7 +126,7 @@ impl ClientState {
 }
 
 /// Wakes who must look, and drops wakers that are not needed any more.
-struct LeftToDo(ClientActions<EngineHost>);
+struct LeftToDo(ClientActions<DriverHost>);
 
 impl Drop for LeftToDo {
     fn drop(&mut self) {
@@ -169,7 +169,7 @@ impl SharedClient {
     }
 
     /// `namespace`: of the pool's names, how long.
-    pub(super) fn new(host: EngineHost, rules: ClientRules, namespace: usize) -> Self {
+    pub(super) fn new(host: DriverHost, rules: ClientRules, namespace: usize) -> Self {
         let (home, clock) = (host.home, host.clock);
         let command_timeout = rules.command_timeout;
         Self {
@@ -195,7 +195,7 @@ impl SharedClient {
     pub(super) fn tell<T>(
         &self,
         now: Moment,
-        event: impl FnOnce(&mut Client<EngineHost>, Told<'_, EngineHost>) -> T,
+        event: impl FnOnce(&mut Client<DriverHost>, Told<'_, DriverHost>) -> T,
         nudge: impl Fn(Token),
     ) -> T {
         // Before the mutex, so that it is dropped after it, in a panic too: copying a caller's waker

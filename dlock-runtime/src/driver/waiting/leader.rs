@@ -16,9 +16,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::CHECK_AT_LEAST_EVERY;
-use crate::backend::Link;
-use crate::backend::command_error::CommandError;
-use crate::backend::joined::yield_to_ready_tasks;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::Attempt;
@@ -27,9 +24,12 @@ use crate::client::{
 };
 use crate::driver::attempt::{self, AttemptAnswer, OpenAttempt};
 use crate::driver::core::Core;
-use crate::driver::shared::EngineHost;
-use crate::observe;
-use crate::policy::commands::Busy;
+use crate::driver::shared::DriverHost;
+use crate::extras::observe;
+use crate::link::Link;
+use crate::link::command_error::CommandError;
+use crate::link::joined::yield_to_ready_tasks;
+use crate::rules::commands::Busy;
 use crate::values::entry;
 use crate::values::holder::{self, Reading};
 use crate::values::moment::Moment;
@@ -78,7 +78,7 @@ impl Leader {
     fn tell<T: Default>(
         &self,
         now: Moment,
-        event: impl FnOnce(&mut QueueStep<'_, EngineHost>) -> T,
+        event: impl FnOnce(&mut QueueStep<'_, DriverHost>) -> T,
     ) -> T {
         self.core.at(self.queue_key(), now, event)
     }
@@ -110,7 +110,7 @@ impl Leader {
     }
 
     /// What to do next. If it is to sleep, the machine has this task's waker.
-    async fn turn(&self) -> (LeaderTurn<EngineHost>, Moment) {
+    async fn turn(&self) -> (LeaderTurn<DriverHost>, Moment) {
         poll_fn(|cx| {
             let now = self.now();
             let turn = self.tell(now, |queue| queue.lead(self.epoch, cx.waker()));
@@ -155,8 +155,8 @@ impl EndedAcquire {
     pub(super) fn tell_as_waiter(
         &mut self,
         now: Moment,
-        tell: impl FnOnce(ReadAnswer<'_, CommandError>) -> LookReply<EngineHost>,
-    ) -> (Looked<EngineHost>, Option<LeaderEpoch>) {
+        tell: impl FnOnce(ReadAnswer<'_, CommandError>) -> LookReply<DriverHost>,
+    ) -> (Looked<DriverHost>, Option<LeaderEpoch>) {
         let leader_epoch = self.leader.epoch;
         let answer = self.open.as_ref().zip(self.answer.take());
         let answer = answer.map(|(open, answer)| {

@@ -18,7 +18,6 @@ use tokio::time::Sleep;
 use super::CHECK_AT_LEAST_EVERY;
 use super::first_acquire::FirstAcquire;
 use super::leader::{EndedAcquire, Leader};
-use crate::backend::command_error::{self, CommandError};
 use crate::client::local_queue::{Grant, WaiterId};
 use crate::client::spec::AcquireSpec;
 use crate::client::{JoinedQueue, LeaderEpoch, LookReply, Looked, ReadAnswer};
@@ -26,8 +25,9 @@ use crate::driver::acquire::{self, Deadline};
 use crate::driver::attempt;
 use crate::driver::core::Core;
 use crate::driver::guard::LockGuard;
-use crate::driver::shared::EngineHost;
-use crate::observe;
+use crate::driver::shared::DriverHost;
+use crate::extras::observe;
+use crate::link::command_error::{self, CommandError};
 use crate::strangers::CallersWaker;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
@@ -171,7 +171,7 @@ impl<'a> AcquireFuture<'a> {
         of: (WaiterId, &Waker),
         now: Moment,
         asked: Option<EndedAcquire>,
-    ) -> Looked<EngineHost> {
+    ) -> Looked<DriverHost> {
         let (core, spec) = (self.core, self.spec);
         let look = |read: Option<ReadAnswer<'_, CommandError>>| {
             core.at(&spec.queue_key, now, |queue| queue.look(spec, of, read))

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::backend::command_error::CommandError;
-use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
 use crate::client::tokens::Action;
 use crate::driver::lease_cell::LeaseCell;
 use crate::driver::shared::{PoolTokens, SharedClient};
-use crate::observe::{self, Observers};
-use crate::policy::commands::{Cancelled, Claim, Keep, Renewal, RenewalCount, Renewed};
+use crate::extras::observe::{self, Observers};
+use crate::link::command_error::CommandError;
+use crate::link::{Backend, Link, RENEWALS_AT_ONCE};
+use crate::rules::commands::{Cancelled, Claim, Keep, Renewal, RenewalCount, Renewed};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 

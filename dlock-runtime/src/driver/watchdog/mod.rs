@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use self::lease_table::LeaseTable;
-use crate::backend::{Backend, Link, WatchdogKind};
 use crate::client::tokens::{Census, Extension};
-use crate::observe::{Observers, PoolCounts};
-use crate::policy::commands::{Claim, Keep, Renewed};
+use crate::extras::observe::{Observers, PoolCounts};
+use crate::link::{Backend, Link, WatchdogKind};
+use crate::rules::commands::{Claim, Keep, Renewed};
 use crate::strangers::beside_others;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;

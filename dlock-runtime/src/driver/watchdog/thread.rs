@@ -10,9 +10,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::lease_table::{self, LeaseTable};
-use crate::backend::command_error::CommandError;
 use crate::client::tokens::Census;
-use crate::observe::{self, Gauges};
+use crate::extras::observe::{self, Gauges};
+use crate::link::command_error::CommandError;
 use crate::values::error::{LockError, Reason};
 use crate::values::moment::Moment;
 

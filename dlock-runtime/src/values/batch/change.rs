@@ -1,6 +1,6 @@
 //! One command of a batch: what it does to its key, and its name and arguments in Redis.
 //!
-//! Whether it may run is checked in `policy::writes`.
+//! Whether it may run is checked in `extras::writes`.
 
 use std::borrow::Cow;
 use std::fmt;

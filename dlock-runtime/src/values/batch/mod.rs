@@ -1,6 +1,6 @@
 //! A batch of the user's own writes, as the user built it.
 //!
-//! Never in this folder: a check that needs the lock ([`crate::policy::writes`] has those).
+//! Never in this folder: a check that needs the lock ([`crate::extras::writes`] has those).
 
 pub(crate) mod change;
 

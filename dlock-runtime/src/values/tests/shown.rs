@@ -10,7 +10,7 @@ use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use crate::backend::command_error::CommandError;
+use crate::link::command_error::CommandError;
 use crate::values::entry::There;
 use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::holder::{Holder, Reading, read};

@@ -5,7 +5,7 @@ use super::process::{Body, Phase, Process, Turn};
 use super::seen::Witness;
 use super::world::What;
 use crate::client::tokens::Extension;
-use crate::policy::commands::{Renewal, Renewed};
+use crate::rules::commands::{Renewal, Renewed};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;

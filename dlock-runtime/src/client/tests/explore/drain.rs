@@ -9,7 +9,7 @@ use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::step::Step;
 use super::world::{KEY, World, token_in};
-use crate::policy::tests::explore::{Model, Outcome};
+use crate::rules::tests::explore::{Model, Outcome};
 use crate::values::token::Token;
 
 /// The property that is broken on the way to rest, with the steps.

@@ -207,7 +207,7 @@ impl World {
             Fault::LeaderLost(at) => self.turn(run, at, seen, |it, turn| it.leader_lost(turn)),
             Fault::QueueLost => self.server().lose_queue(KEY),
             Fault::Flush => {
-                *self.server() = crate::policy::server::Server::default();
+                *self.server() = crate::rules::Server::default();
                 self.promises_off = true;
                 self.deleted = Some(self.clock.now());
             }

@@ -10,7 +10,7 @@
 use std::hash::Hasher;
 
 use super::world::Clock;
-use crate::policy::tests::print::Print;
+use crate::rules::tests::print::Print;
 
 /// All times more than this many ticks ago are alike.
 const LONG_AGO: i64 = 6;

@@ -5,7 +5,7 @@ use super::process::{Body, Phase, Process, Turn};
 use super::seen::Witness;
 use super::world::{Command, What, token_in};
 use crate::client::tokens::Action;
-use crate::policy::commands::{Keep, Renewed};
+use crate::rules::commands::{Keep, Renewed};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 

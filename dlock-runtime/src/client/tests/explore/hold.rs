@@ -12,7 +12,7 @@ use crate::client::lease::LeaseTerms;
 use crate::client::local_queue::{Grant, GrantKind, Remote};
 use crate::client::tokens::{Extension, ReleaseBy};
 use crate::client::{Looked, ReadAnswer, ReturnedTo};
-use crate::policy::commands::{Keep, Renewal, Renewed};
+use crate::rules::commands::{Keep, Renewal, Renewed};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -206,7 +206,7 @@ impl Process {
         &mut self,
         turn: &Turn<'_>,
         token: Token,
-        claim: crate::policy::commands::Claim,
+        claim: crate::rules::commands::Claim,
     ) {
         let keep = Keep::NOT;
         self.send(turn, token, What::Release { claim, keep });

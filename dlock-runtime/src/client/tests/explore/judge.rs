@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::kind::{Holds, fits, is_or_was, token_of_entry};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World, token_in};
-use crate::policy::commands::{Acquired, Polled};
+use crate::rules::commands::{Acquired, Polled};
 use crate::values::entry::{self, Letter};
 
 /// The holders and waiters before a command.

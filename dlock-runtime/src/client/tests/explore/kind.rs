@@ -8,7 +8,7 @@
 
 use super::process::Body;
 use super::world::{KEY, World};
-use crate::policy::commands::Claim;
+use crate::rules::commands::Claim;
 use crate::values::entry::{self, Letter};
 use crate::values::kind::Kind;
 use crate::values::token::Token;

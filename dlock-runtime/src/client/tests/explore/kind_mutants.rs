@@ -5,8 +5,8 @@ use super::mutants::Mutant;
 use super::run::Run;
 use super::serve::{Air, carry_out};
 use super::world::{Answer, KEY, What, token_in};
-use crate::policy::commands::{Acquired, Busy, Claim, Keep, Left, Polled, Renewed};
-use crate::policy::server::Server;
+use crate::rules::Server;
+use crate::rules::commands::{Acquired, Busy, Claim, Keep, Left, Polled, Renewed};
 use crate::values::entry::{self, Letter};
 
 /// One command, and the server that executes it wrongly.

@@ -12,7 +12,7 @@ use super::kind::Keeps;
 use super::run::{Run, Wants};
 use super::runs::{Row, bounded, row};
 use super::seen::Witness::*;
-use crate::policy::tests::explore::hold;
+use crate::rules::tests::explore::hold;
 
 const F: Wants = Wants::Forever;
 

@@ -11,7 +11,7 @@ use super::kind_runs::of_kinds;
 use super::mutants::Mutant;
 use super::run::{Run, Wants};
 use super::variants::{Bad, of, silent_without};
-use crate::policy::tests::explore::catch;
+use crate::rules::tests::explore::catch;
 
 const F: Wants = Wants::Forever;
 const THREE: &[&[Wants]] = &[&[F], &[F], &[F]];

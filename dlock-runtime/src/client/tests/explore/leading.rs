@@ -11,7 +11,7 @@ use crate::client::leading::Answered;
 use crate::client::local_queue::Remote;
 use crate::client::tokens::Attempt;
 use crate::client::{AcquireRefusal, AttemptFault, Heard, LeaderTurn, ReadAnswer, SentAcquire};
-use crate::policy::commands::{Acquire, Acquired, Claim, Polled};
+use crate::rules::commands::{Acquire, Acquired, Claim, Polled};
 use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -20,8 +20,8 @@ use crate::client::{
     AcquireRefusal, AttemptFault, Client, ClientActions, ClientRules, Heard, LeaderEpoch,
     LeaderTurn, LookReply, Looked, QueueStep, ReadAnswer, ReturnedTo, SentAcquire, Told,
 };
-use crate::policy::tests::explore::{self, Model, Outcome};
-use crate::policy::tests::print::Print;
+use crate::rules::tests::explore::{self, Model, Outcome};
+use crate::rules::tests::print::Print;
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -4,7 +4,7 @@ use super::local::LocalWitness::PassedOver;
 use super::local::{Local, LocalRun, WAITERS};
 use super::local_steps::{Forgets, LeaderTask, Waiter};
 use crate::client::local_queue::{LeaderStep, Remote};
-use crate::policy::tests::explore::{Bad, Row, catch, hold};
+use crate::rules::tests::explore::{Bad, Row, catch, hold};
 use crate::values::token::Token;
 
 impl Local {

@@ -10,7 +10,7 @@ use crate::client::tokens::Attempt;
 use crate::client::{
     AcquireAnswer, AttemptFault, ClientHost, ClientWaker, LeaderEpoch, SentAcquire,
 };
-use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
+use crate::rules::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
 use crate::values::bounds::Bounds;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;

@@ -6,7 +6,7 @@
 //! between the machines, restated: who is told what, when), `serve`, `step` and `fault` (what can
 //! happen), `host` (what the machine keeps), `properties` and `drain` (what must hold). `runs` and `variants` are the
 //! tests; `local` explores the local queue alone. The search is that of all models
-//! (`policy/tests/explore`). Never in this folder: a second version of a
+//! (`rules/tests/explore`). Never in this folder: a second version of a
 //! protocol rule; the shipped code decides.
 
 #![allow(

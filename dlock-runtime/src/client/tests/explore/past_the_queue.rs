@@ -9,8 +9,8 @@ use super::world::{Push, What, token_in};
 use crate::client::answers::Landed;
 use crate::client::local_queue::{Grant, Remote};
 use crate::client::{AcquireRefusal, PastTry, PastTurn, SentAcquire};
-use crate::policy::commands::{Acquired, Claim, Keep};
-use crate::policy::queue::CLAIM;
+use crate::rules::commands::{Acquired, Claim, Keep};
+use crate::rules::queue::CLAIM;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 

@@ -14,8 +14,8 @@ use crate::client::local_queue::{GrantKind, LeaderStep, LocalQueue, Remote, Wait
 use crate::client::queue_state::QueuedWaiter;
 use crate::client::tokens::Attempt;
 use crate::client::{Client, ClientRules, PastTry, QueueStep, SentAcquire, Told};
-use crate::policy::commands::{Acquire, Claim, Keep};
-use crate::policy::queue;
+use crate::rules::commands::{Acquire, Claim, Keep};
+use crate::rules::queue;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;

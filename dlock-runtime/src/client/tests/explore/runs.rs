@@ -10,7 +10,7 @@ use super::fault::Stall as Stands;
 use super::run::{Run, Wants};
 use super::seen::Witness::{self, *};
 use super::world::World;
-use crate::policy::tests::explore::{self, hold};
+use crate::rules::tests::explore::{self, hold};
 
 const F: Wants = Wants::Forever;
 

@@ -1,6 +1,6 @@
 //! What has happened in a run, so that a run that shows nothing is noticed.
 
-use crate::policy::tests::explore;
+use crate::rules::tests::explore;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Witness {

@@ -8,10 +8,8 @@ use super::mutants::Mutant;
 use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World};
-use crate::policy::commands::{
-    Acquire, Acquired, GivenBack, Polled, PushedGrant, Renewal, Renewed,
-};
-use crate::policy::server::{Publish, Reached, Server};
+use crate::rules::commands::{Acquire, Acquired, GivenBack, Polled, PushedGrant, Renewal, Renewed};
+use crate::rules::{Publish, Reached, Server};
 use crate::values::entry;
 
 /// The subscribed channels, and what was published.

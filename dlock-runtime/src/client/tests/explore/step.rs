@@ -7,7 +7,7 @@ use super::process::{Phase, Process};
 use super::run::{Run, Wants};
 use super::seen::{Seen, Witness};
 use super::world::{FOREIGN, KEY, Wire, World};
-use crate::policy::tests::explore::{Model, Outcome};
+use crate::rules::tests::explore::{Model, Outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {

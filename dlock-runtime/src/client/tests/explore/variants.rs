@@ -7,7 +7,7 @@ use super::mutants::Mutant;
 use super::run::{Run, Wants};
 use super::runs::Row;
 use super::world::World;
-use crate::policy::tests::explore::{self, catch, hold};
+use crate::rules::tests::explore::{self, catch, hold};
 
 pub(super) type Bad = explore::Bad<World>;
 

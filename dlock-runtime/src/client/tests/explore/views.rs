@@ -7,7 +7,7 @@ use super::run::Run;
 use super::world::{Answer, Wire};
 use crate::client::local_queue::{LeaderStep, Remote, TakenTurn};
 use crate::client::tokens::Census;
-use crate::policy::commands::{Acquired, Polled};
+use crate::rules::commands::{Acquired, Polled};
 use crate::values::moment::Moment;
 
 impl Process {

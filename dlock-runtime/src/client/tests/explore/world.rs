@@ -11,10 +11,10 @@ use super::fingerprint::Fingerprint;
 use super::host::rules;
 use super::process::{Fence, Process};
 use super::run::Run;
-use crate::policy::commands::{
+use crate::rules::Server;
+use crate::rules::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant, Renewal, Renewed,
 };
-use crate::policy::server::Server;
 use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

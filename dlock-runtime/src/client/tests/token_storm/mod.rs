@@ -11,7 +11,7 @@ use proptest::test_runner::RngSeed;
 
 use self::account::Account;
 use super::ms;
-use crate::policy::commands::Keep;
+use crate::rules::commands::Keep;
 use crate::values::bounds::Bounds;
 
 /// An index is taken modulo the number of tokens or commands that exist.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::clean_up::CleanUp;
 use super::timeline::Timeline;
 use crate::client::lease::Lease;
-use crate::policy::commands::{Claim, Keep};
+use crate::rules::commands::{Claim, Keep};
 use crate::values::hashed::HashedMap;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -1,6 +1,6 @@
 //! The entries and their timeline stay in step, even for tokens and slots that should not exist.
 use super::{Entries, SIFT_AT_LEAST, Timeline, TokenStage};
-use crate::policy::commands::Claim;
+use crate::rules::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 

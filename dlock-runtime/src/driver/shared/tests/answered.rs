@@ -7,8 +7,8 @@ use std::task::{Wake, Waker};
 use super::roles::flight;
 use super::site::sent;
 use crate::client::{Heard, Looked, ReadAnswer};
-use crate::engine::pool::LockPool;
-use crate::policy::commands::Acquired;
+use crate::driver::pool::LockPool;
+use crate::rules::commands::Acquired;
 
 #[derive(Default)]
 struct Count(AtomicUsize);

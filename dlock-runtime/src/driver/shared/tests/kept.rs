@@ -8,9 +8,9 @@ use crate::client::AcquireRefusal;
 use crate::client::queue_key::QueueKey;
 use crate::client::queue_table::{LOOKED_AT_MOST, LOOKUPS, QueueTable, SWEEP_AT_LEAST};
 use crate::driver::guard::LockGuard;
-use crate::driver::shared::EngineHost;
-use crate::engine::pool::LockPool;
-use crate::engine::request::LockRequest;
+use crate::driver::pool::LockPool;
+use crate::driver::request::LockRequest;
+use crate::driver::shared::DriverHost;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -153,7 +153,7 @@ async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_token() {
 
 #[test]
 fn a_refused_waiter_hears_it() {
-    let mut keys = QueueTable::<EngineHost>::default();
+    let mut keys = QueueTable::<DriverHost>::default();
     for number in 0..MANY {
         let queue_key = QueueKey::for_all(format!("k{number}").into());
         let queue_state = keys.at(&queue_key, Moment::from_nanos(number as u64));

@@ -23,7 +23,7 @@ use crate::client::{
 use crate::driver::attempt::AttemptAnswer;
 use crate::driver::lease_cell::LeaseCell;
 use crate::driver::waiting::FirstAcquire;
-use crate::policy::commands::{Acquired, Busy, Keep, Left, Polled};
+use crate::rules::commands::{Acquired, Busy, Keep, Left, Polled};
 use crate::values::moment::Moment;
 
 /// A waker that loses no wake-up while its thread is blocked elsewhere.

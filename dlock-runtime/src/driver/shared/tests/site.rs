@@ -14,15 +14,15 @@ use shuttle::thread::JoinHandle;
 use tokio::sync::Notify;
 
 use super::WAITERS;
-use crate::backend::clock::Clock;
 use crate::client::lease::LeaseTerms;
 use crate::client::local_queue::Grant;
 use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{Action, Census};
 use crate::client::{AcquireRefusal, Client, ClientRules, QueueStep, SentAcquire, Told};
-use crate::driver::shared::{EngineHost, SharedClient};
-use crate::policy::commands::{Acquire, Cancelled, Claim};
+use crate::driver::shared::{DriverHost, SharedClient};
+use crate::link::clock::Clock;
+use crate::rules::commands::{Acquire, Cancelled, Claim};
 use crate::values::bounds::Bounds;
 use crate::values::handoff::Handoff;
 use crate::values::kind::Kind;
@@ -121,7 +121,7 @@ impl Site {
             ..ClientRules::of_test(Duration::from_secs(1), poll)
         };
         let drawn = Arc::new(TokenSource::new().unwrap());
-        let host = EngineHost::new(Clock::real(), drawn);
+        let host = DriverHost::new(Clock::real(), drawn);
         let shared = Arc::new(SharedClient::new(host, rules, 0));
         Arc::new(Self {
             server: Mutex::new(server),
@@ -253,7 +253,7 @@ impl Site {
     /// Tells the machine what has happened; the watchdog cleans up at once.
     pub(super) fn tell<T>(
         self: &Arc<Self>,
-        event: impl FnOnce(&mut Client<EngineHost>, Told<'_, EngineHost>) -> T,
+        event: impl FnOnce(&mut Client<DriverHost>, Told<'_, DriverHost>) -> T,
     ) -> T {
         self.shared
             .tell(self.now(), event, |token| self.clean_up(token))
@@ -262,7 +262,7 @@ impl Site {
     /// Tells the queue what has happened.
     pub(super) fn at<T: Default>(
         self: &Arc<Self>,
-        event: impl FnOnce(&mut QueueStep<'_, EngineHost>) -> T,
+        event: impl FnOnce(&mut QueueStep<'_, DriverHost>) -> T,
     ) -> T {
         self.tell(|client, told| client.at(&queue_key(), told, event))
     }

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 
 use super::{AcquirePlace, FirstAcquire};
+use crate::driver::pool::LockPool;
 use crate::driver::waiting::leader::{EndedAcquire, Leader};
-use crate::engine::pool::LockPool;
 
 /// When the second waiter joins.
 #[derive(Clone, Copy, PartialEq)]

@@ -7,6 +7,7 @@ use fastrand::Rng;
 
 use super::clocks::Drifting;
 use crate::client::local_queue::Remote;
+use crate::client::server_clock::{Executed, ServerClock};
 use crate::client::tests::explore::host::queue_key;
 use crate::client::tests::explore::past_the_queue;
 use crate::client::tests::explore::process::{Begun, Leader, Phase, Process, Turn};
@@ -14,7 +15,6 @@ use crate::client::tests::explore::run::{Order, Run, Wants};
 use crate::client::tests::explore::seen::Seen;
 use crate::client::tests::explore::step::Step;
 use crate::client::tests::explore::world::{Answer, Clock, Command, Push, Reply, token_in};
-use crate::policy::server_clock::{Executed, ServerClock};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Margin;

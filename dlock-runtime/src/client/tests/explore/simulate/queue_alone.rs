@@ -3,7 +3,7 @@
 
 use crate::client::tests::explore::local::{Local, LocalRun};
 use crate::client::tests::explore::local_steps::Forgets;
-use crate::policy::tests::explore::{Walks, first_wrong, walk, walk_all};
+use crate::rules::tests::explore::{Walks, first_wrong, walk, walk_all};
 
 const LONG: LocalRun = LocalRun {
     waiters: 3,

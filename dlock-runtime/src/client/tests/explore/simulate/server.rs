@@ -11,7 +11,7 @@ use super::network::OnItsWay;
 use crate::client::tests::explore::world::{
     Answer, Clock, Command, FOREIGN, KEY, TOKENS_EACH, What,
 };
-use crate::policy::server::Server;
+use crate::rules::Server;
 use crate::values::moment::Moment;
 
 /// A `not_after` is at most this much later than the sending of its acquire, µs, unless the
@@ -169,7 +169,7 @@ impl Fleet {
         answer
     }
 
-    fn publish(&mut self, at: usize, grant: crate::policy::commands::PushedGrant) {
+    fn publish(&mut self, at: usize, grant: crate::rules::commands::PushedGrant) {
         let link = self.members[at].links[0];
         let takes = self.plan.latency.draw(&mut self.rng);
         let (now, apart) = (self.now, self.plan.pushes_apart);

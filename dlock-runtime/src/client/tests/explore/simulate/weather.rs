@@ -114,7 +114,7 @@ impl Fleet {
                 if self.rng.bool() {
                     self.world.server().remove(KEY);
                 } else {
-                    *self.world.server() = crate::policy::server::Server::default();
+                    *self.world.server() = crate::rules::Server::default();
                     self.counter_is_lost();
                 }
                 self.breaks_promises();

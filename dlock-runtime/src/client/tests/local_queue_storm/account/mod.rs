@@ -10,7 +10,7 @@ use crate::client::local_queue::{
     Grant, LeaderStep, LocalQueue, MessageOutcome, Remote, TakenTurn, WaiterId,
 };
 use crate::client::tests::local_queue::{grant, token};
-use crate::policy::tests::{at, ms};
+use crate::rules::tests::{at, ms};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -4,7 +4,7 @@ use super::{Account, is_there};
 use crate::client::local_queue::{Grant, LeaderStep};
 use crate::client::tests::local_queue::grant;
 use crate::client::tests::local_queue_storm::Event;
-use crate::policy::tests::ms;
+use crate::rules::tests::ms;
 use crate::values::moment::Moment;
 
 impl Account {

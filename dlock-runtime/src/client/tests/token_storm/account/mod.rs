@@ -3,8 +3,8 @@
 use super::Event;
 use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::tokens::{Census, Extension, ReleaseBy, Tokens};
-use crate::policy::commands::{Claim, Keep, Renewed};
-use crate::policy::tests::ms;
+use crate::rules::commands::{Claim, Keep, Renewed};
+use crate::rules::tests::ms;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

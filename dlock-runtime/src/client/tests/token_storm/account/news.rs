@@ -2,8 +2,8 @@
 
 use super::{Account, Command, Phase};
 use crate::client::tokens::Action;
-use crate::policy::commands::{Cancelled, Renewed};
-use crate::policy::tests::ms;
+use crate::rules::commands::{Cancelled, Renewed};
+use crate::rules::tests::ms;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;

@@ -1,0 +1,389 @@
+//! Asks for a lock by method calls, as the attribute does from its arguments.
+//!
+//! Never in this folder: a command. Invariant: a request is checked as a whole before anything is
+//! sent, and every wrong setting is in one error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::keys::AcquireSpecs;
+use self::kind::KindWords;
+use crate::client::lease::LeaseTerms;
+use crate::client::queue_key::QueueKey;
+use crate::client::spec::AcquireSpec;
+use crate::driver::core::Core;
+use crate::driver::guard::LockGuard;
+use crate::driver::locked_future::{LockedFuture, OnLost};
+use crate::driver::scope::ScopedGuard;
+use crate::extras::observe;
+use crate::link::offers;
+use crate::values::bounds::Bounds;
+use crate::values::class::Site;
+use crate::values::error::LockError;
+use crate::values::key::Key;
+use crate::values::release::Release;
+use crate::values::ttl::{Renew, Ttl};
+use crate::values::wait::Wait;
+
+pub(crate) use self::keys::Keys;
+
+mod keys;
+mod kind;
+
+/// A lock that is being asked for; made by [`LockPool::lock`](crate::LockPool::lock) and
+/// [`LockPool::lock_all`](crate::LockPool::lock_all).
+///
+/// What is not set comes from the pool's [`Config`](crate::Config).
+#[derive(Debug)]
+#[must_use = "nothing is locked before `acquire`, `try_acquire` or `run` is awaited"]
+pub struct LockRequest {
+    core: Arc<Core>,
+    keys: Keys,
+    site: Site,
+    ttl: Option<Duration>,
+    wait: Option<Wait>,
+    renew: Option<Renew>,
+    bounds: Bounds,
+    release: Option<Release>,
+    wanted: KindWords,
+}
+
+impl LockRequest {
+    pub(crate) fn new(core: Arc<Core>, keys: Keys, site: Site) -> Self {
+        let mut wanted = KindWords::default();
+        if let Keys::All(_) = keys {
+            wanted.has_several_keys();
+        }
+        Self {
+            core,
+            keys,
+            site,
+            ttl: None,
+            wait: None,
+            renew: None,
+            bounds: Bounds::default(),
+            release: None,
+            wanted,
+        }
+    }
+
+    /// The lease: 10 ms to 24 h. Default: the pool's `default_ttl`, 30 s.
+    ///
+    /// Without [`renew`](Self::renew) it must outlast the work; otherwise the lease is lost.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to wait while others hold the lock. Default: the pool's `default_wait`, 3 s.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = Some(wait.into());
+        self
+    }
+
+    /// Renews the lease every third of the ttl, for as long as the guard lives.
+    pub fn renew(mut self) -> Self {
+        self.renew = Some(Renew::Default);
+        self
+    }
+
+    /// Renews the lease at this interval, which must be less than half of the ttl.
+    pub fn renew_every(mut self, interval: Duration) -> Self {
+        self.renew = Some(Renew::Every(interval));
+        self
+    }
+
+    /// Gives up a renewed lock after this long, even if its body still runs: at least the ttl.
+    /// Default: never.
+    ///
+    /// It counts from the grant; of several keys, from each key's own grant, so it includes the
+    /// wait for the others. It bounds what a body that hangs can block: the lock is lost *then*,
+    /// with [`LostCause::MaxHold`](crate::LostCause::MaxHold), and its key is freed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let bounded = || pool.lock("report").max_hold(Duration::from_secs(300));
+    /// let held = bounded().renew().acquire().await?;
+    ///
+    /// // Nothing is renewed here, so there is nothing to bound:
+    /// let error = bounded().acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("add `renew`"));
+    /// # drop(held); Ok(()) }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.bounds.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Renews the lock this often and no more, at least once. Default: for as long as the guard
+    /// lives.
+    ///
+    /// After the last renewal the lease runs to its deadline, and is lost there with
+    /// [`LostCause::MaxRenewals`](crate::LostCause::MaxRenewals).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let held = pool.lock("report").renew().max_renewals(4).acquire().await?;
+    ///
+    /// let error = pool.lock("other").renew().max_renewals(0).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("at least 1"));
+    /// # drop(held); Ok(()) }
+    /// ```
+    pub fn max_renewals(mut self, max_renewals: u32) -> Self {
+        self.bounds.max_renewals = Some(max_renewals);
+        self
+    }
+
+    /// Keeps the key for at least this long after the grant, even when the work is done sooner: 10
+    /// ms to 24 h, and without [`renew`](Self::renew) no more than the ttl. Default: the key is
+    /// freed at the end.
+    ///
+    /// For a job that all instances start at about the same time: an instance that is a little late
+    /// must not find the lock free and run the job again. The guard ends as usual; only its key
+    /// stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let nightly = pool.lock("nightly").min_hold(Duration::from_secs(20));
+    /// let sent = nightly.run(async |_| "sent").await?;
+    ///
+    /// // Longer than the 30 s that the lease lasts, and nobody renews it:
+    /// let error = pool.lock("other").min_hold(Duration::from_secs(60)).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("raise the ttl or add `renew`"));
+    /// # let _ = sent; Ok(()) }
+    /// ```
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.bounds.min_hold = Some(min_hold);
+        self
+    }
+
+    /// Whether [`run`](Self::run) waits for the answer to its release, and whether it fails if the
+    /// release found nothing. Default: the pool's `release`, [`Release::Confirmed`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError, Release};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let request = pool.lock("report").release(Release::Background);
+    /// let written = request.run(async |_| "written").await?; // half the round trips
+    /// # let _ = written; Ok(()) }
+    /// ```
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = Some(release);
+        self
+    }
+
+    /// The name by which others see who holds or waits for the lock, in place of the `file:line` of
+    /// the call: for a program that takes locks on behalf of somebody, such as a scheduler.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Holder, LockPool};
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let held = pool.lock("nightly").function("scheduler").acquire().await?;
+    /// let Some(Holder::Process(holder)) = pool.holder("nightly").await? else { panic!() };
+    /// assert_eq!(holder.function(), "scheduler");
+    /// # drop(held); Ok(()) }
+    /// ```
+    pub fn function(mut self, name: &'static str) -> Self {
+        self.site = self.site.named(name);
+        self
+    }
+
+    /// Takes the lock, waiting for it if need be.
+    ///
+    /// The guard is told when the lease is lost, but your work is not stopped; [`run`](Self::run)
+    /// and the attribute do that. Give the guard a name: `let _ = …` releases the lock at once, and
+    /// only `#![warn(let_underscore_drop)]` tells ([more](LockGuard#a-guard-needs-a-name)).
+    ///
+    /// # Errors
+    /// [`LockError::Busy`] when another caller held it for the whole wait,
+    /// [`LockError::WouldDeadlock`] when an enclosing locked body holds it,
+    /// [`LockError::Unavailable`] and [`LockError::Refused`] when the server did not give it,
+    /// [`LockError::InvalidKey`], [`LockError::Config`] and [`LockError::ShutDown`] before anything
+    /// was sent. It ends after the wait and one `command_timeout` at the latest.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time: what may have been acquired is given back in the background, and
+    /// the waiters behind keep their position. Poll it where it was polled first: its timer belongs
+    /// to that runtime.
+    pub async fn acquire(self) -> Result<LockGuard, LockError> {
+        let (core, specs) = self.specs()?;
+        specs.acquire(&core).await
+    }
+
+    /// Takes the lock if it is free; `None` if another caller holds it. Tries once, whatever `wait`
+    /// says.
+    ///
+    /// Give the guard a name, `if let Some(lock) = …`: with `.is_some()` or `Some(_)` the lock may
+    /// be free again before the next line.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), but never [`LockError::Busy`].
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let held = pool.lock("report").try_acquire().await?;
+    /// assert!(held.is_some());
+    /// assert!(pool.lock("report").try_acquire().await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
+        match self.wait(Wait::Once).acquire().await {
+            Err(error) if error.is_busy() => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    /// Takes the lock, runs the body under it, and gives it back.
+    ///
+    /// The body is stopped when the lease is lost: no poll of it starts after the deadline.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease ended before the body
+    /// did, or a [strict](crate::Release::Strict) release failed: then what the body returned is
+    /// dropped, and the log says so.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time: the body is dropped, and the lock is given back in the
+    /// background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let written = pool.lock("report").run(async |lock| format!("written under {}", lock.fence())).await?;
+    /// # let _ = written; Ok(()) }
+    /// ```
+    pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
+        let (core, specs) = self.specs()?;
+        let body = async move {
+            match ScopedGuard::innermost() {
+                Some(guard) => Some(body(&guard).await),
+                None => None, // unreachable: a body is polled inside its lock's scope
+            }
+        };
+        let ran = LockedFuture::new(
+            Box::pin(async move { specs.acquire(&core).await }),
+            body,
+            OnLost::Cancel,
+        )
+        .await
+        .inspect_err(|error| match error {
+            // The caller can't see whether the body succeeded.
+            LockError::Lost {
+                key,
+                finished: true,
+                ..
+            } if size_of::<T>() > 0 => observe::value_dropped(key.parts()),
+            _ => {}
+        })?;
+        ran.ok_or_else(|| {
+            LockError::config("the body was polled outside its lock; please report this")
+        })
+    }
+
+    /// Checks the whole request; every setting that can't work is in one error.
+    pub(crate) fn specs(self) -> Result<(Arc<Core>, AcquireSpecs), LockError> {
+        self.core.check_process()?;
+        let settings = self.core.settings();
+        let mut wrong = Vec::new();
+        let ttl = match self.ttl {
+            Some(ttl) => Ttl::new(ttl)
+                .map_err(|why| wrong.push(why.to_string()))
+                .ok(),
+            None => Some(settings.default_ttl()),
+        };
+        let min_hold = self.bounds.min_hold.and_then(|it| Ttl::new(it).ok());
+        for lease in [ttl, min_hold].into_iter().flatten() {
+            wrong.extend(settings.check_lease(lease).err());
+        }
+        let interval = self.renew.zip(ttl).map(|(renew, ttl)| renew.interval(ttl));
+        let interval = interval.transpose().unwrap_or_else(|why| {
+            wrong.push(why.to_string());
+            None
+        });
+        let mut bounds = self.bounds;
+        if self.renew.is_some() && bounds.max_hold.is_none() {
+            // Never shorter than what the lock itself asks for.
+            let usual = settings.default_max_hold;
+            let usual =
+                usual.map(|usual| [ttl, min_hold].into_iter().flatten().fold(usual, Ttl::max));
+            bounds.max_hold = usual.map(Ttl::get);
+        }
+        let holds = bounds.check(ttl, self.renew.is_some());
+        wrong.extend(holds.iter().map(ToString::to_string));
+        wrong.extend(self.keys.check().err());
+        let kind = self.wanted.check(&mut wrong);
+        let Some(ttl) = ttl.filter(|_| wrong.is_empty()) else {
+            return Err(LockError::config(wrong.join("; ")));
+        };
+        let wanted = offers::WantedOffer::Lock {
+            kind: &kind,
+            fair: self.wanted.is_fair(),
+            several: self.keys.are_several(),
+        };
+        self.core.offers(wanted)?;
+        let (wait, release) = (
+            self.wait.unwrap_or(settings.default_wait),
+            self.release.unwrap_or(settings.release),
+        );
+        let spec = |key: Key| AcquireSpec {
+            queue_key: QueueKey::of(key.name().clone(), &kind, self.wanted.is_fair()),
+            key,
+            kind: kind.clone(),
+            reentrant: self.wanted.is_reentrant(),
+            terms: LeaseTerms {
+                ttl,
+                renew: interval,
+                bounds,
+                margin: settings.clock_margin,
+            },
+            wait,
+            release,
+            site: self.site,
+        };
+        let specs = self.keys.specs(|key| Ok(spec(self.core.name(key)?)))?;
+        Ok((self.core, specs))
+    }
+
+    /// The spec of a request with one key.
+    #[cfg(test)]
+    pub(crate) fn spec(self) -> Result<(Arc<Core>, Arc<AcquireSpec>), LockError> {
+        match self.specs()? {
+            (core, AcquireSpecs::One(spec)) => Ok((core, spec)),
+            (_, AcquireSpecs::All(_)) => panic!("one key"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

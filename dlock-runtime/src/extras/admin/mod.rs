@@ -1,0 +1,267 @@
+//! Administration: who holds which lock, who waits, and ending a hold.
+//!
+//! It reads what stands on the server, and releases by the value that it read. Never in this
+//! folder: a part in the waiting, or the state of a lock. Invariant: what it read leaves this
+//! folder as a report only.
+
+mod listing;
+mod watch;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::listing::Listing;
+pub use self::watch::{Change, LockChange, Watch};
+use crate::driver::core::Core;
+use crate::link::Link;
+use crate::link::command_error::CommandError;
+use crate::link::offers::WantedOffer;
+use crate::rules::commands::{Claim, Keep};
+use crate::values::error::{LockError, Reason};
+use crate::values::key::Key;
+use crate::values::report::{Fingerprint, HolderSearch, LockReport, Part, Stored};
+
+/// Looks at the locks of a server, and ends a hold: for an administrator's page or tool, from
+/// [`LockPool::admin`](crate::LockPool::admin).
+///
+/// It sees the locks of every process in the pool's namespace; of `memory://`, those of this pool.
+/// It shows no token and no value: a holder is a [`Fingerprint`]. On a server that runs no scripts
+/// it does the same, except that it evicts only holders of exclusive locks.
+///
+/// # Rights
+/// Those of locks, and `+scan` for [`list`](Self::list) and [`watch`](Self::watch) with a pattern
+/// that has wildcards. A user that only looks needs few of them, but `+eval` too: a script reads the
+/// locks of readers, permits and owners.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::{Eviction, LockPool};
+///
+/// let pool = LockPool::connect("memory://").await?;
+/// let held = pool.lock("item:7").acquire().await?;
+/// let admin = pool.admin();
+///
+/// let mut list = admin.list("item:*");
+/// while let Some(page) = list.next_page().await? {
+///     for lock in page {
+///         println!("{} {:?} {:?}", lock.key(), lock.holders(), lock.waiting());
+///     }
+/// }
+///
+/// let lock = admin.show("item:7").await?.expect("it is held");
+/// let holder = lock.holders()[0].fingerprint();
+/// assert_eq!(admin.evict("item:7", holder).await?, Eviction::Done);
+/// assert_eq!(admin.evict("item:7", holder).await?, Eviction::Free);
+/// assert!(held.verify().await.is_err());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Admin(Arc<Core>);
+
+impl Admin {
+    pub(crate) fn of(core: Arc<Core>) -> Self {
+        Self(core)
+    }
+
+    /// Whether a server knows who waits for a lock. With [several
+    /// servers](crate::Config::redlock) nobody queues at any of them, so the reports have no waiters.
+    #[must_use]
+    pub fn sees_waiters(&self) -> bool {
+        self.0.has_queues()
+    }
+
+    /// The locks whose keys match a glob pattern, page by page; nothing is sent before
+    /// [`Listing::next_page`].
+    ///
+    /// The pattern is for keys as a program writes them, without the namespace: `*` is any text,
+    /// `?` one character, `[a-c]` one of these, `[^a]` any other, and `\` takes the next character
+    /// as it is. Without any of these it names one lock, which is looked at directly.
+    pub fn list(&self, pattern: impl Into<String>) -> Listing {
+        Listing::of(self.0.clone(), &pattern.into())
+    }
+
+    /// One lock with all its holders and its queue; `None` if nothing stands at the key and nobody
+    /// waits. Of very many holders or waiters the first 10,000
+    /// ([`is_whole`](LockReport::is_whole)).
+    ///
+    /// # Errors
+    /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] or [`LockError::Refused`] when the
+    /// server does not answer. What is not dlock's is a [`LockKind`](crate::LockKind), not an
+    /// error.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// # let _held = pool.lock("item:7").acquire().await?;
+    /// let admin = pool.admin();
+    /// let lock = admin.show("item:7").await?.expect("it is held");
+    /// for waiter in lock.waiters() {
+    ///     println!("{} has waited for {:?}", waiter.waiter(), waiter.waiting());
+    /// }
+    /// assert_eq!(lock.holder_count(), 1);
+    /// assert_eq!(admin.show("item:8").await?, None);
+    /// # Ok(()) }
+    /// ```
+    pub async fn show(&self, key: impl Into<Key>) -> Result<Option<LockReport>, LockError> {
+        let key = self.name(key.into())?;
+        let look = async {
+            let link = self.link(&key).await?;
+            self.read_lock(&*link, &key).await
+        };
+        let stored = look
+            .await
+            .map_err(|error| self.0.error(error, Some(&key)))?;
+        Ok(stored.report(key.bare()))
+    }
+
+    /// Ends a hold now: releases the lock in its holder's stead, and grants it to the next waiter at
+    /// once. A `DEL` would leave the waiters to their polls, and could hit the next holder.
+    ///
+    /// The holder is *not* stopped by that. Its body runs on until it notices: at its next renewal
+    /// or [`verify`](crate::LockGuard::verify), which say
+    /// [`LostCause::Gone`](crate::LostCause::Gone), and without either not before its deadline. Until
+    /// then two bodies may run; only a resource that checks the fencing token is safe from the
+    /// evicted one. So evict a holder that is known to be dead or stuck. `min_hold` does not protect
+    /// a holder, and what it keeps can be evicted too.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] when the server does not answer (the
+    /// holder may have been evicted: ask again); [`LockError::Refused`] for what is not a lock, or
+    /// of another version of dlock; [`LockError::Config`] for a holder of many, on a server without
+    /// scripts.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether the holder was evicted. Ask again: it is
+    /// idempotent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// # let _held = pool.lock("item:7").acquire().await?;
+    /// use dlock_runtime::{Eviction, LockError};
+    ///
+    /// let admin = pool.admin();
+    /// let typed = "2fd4e1c67a2d28fc".parse()?; // from an earlier look
+    /// assert_eq!(admin.evict("item:7", typed).await?, Eviction::NoSuchHolder);
+    ///
+    /// let error = admin.evict("@item", typed).await.unwrap_err();
+    /// assert!(matches!(error, LockError::InvalidKey { .. }));
+    /// # Ok(()) }
+    /// ```
+    pub async fn evict(
+        &self,
+        key: impl Into<Key>,
+        holder: Fingerprint,
+    ) -> Result<Eviction, LockError> {
+        let key = self.name(key.into())?;
+        let to_error = |error: CommandError| self.0.error(error, Some(&key));
+        let link = self.link(&key).await.map_err(to_error)?;
+        for _ in 0..ATTEMPTS {
+            let stored = self.read_lock(&*link, &key).await.map_err(to_error)?;
+            let value = match stored.find(holder) {
+                HolderSearch::Free => return Ok(Eviction::Free),
+                HolderSearch::Other => return Ok(Eviction::NoSuchHolder),
+                HolderSearch::Strange(reason, why) => {
+                    let error = CommandError::Refused(reason, Reason::new(why));
+                    return Err(to_error(error));
+                }
+                HolderSearch::Holder(value) => value,
+            };
+            let claim = Claim {
+                key: key.name().clone(),
+                value: value.into(),
+                queues: false,
+            };
+            if claim.kind().is_shared() {
+                self.0.offers(WantedOffer::EvictionOfOne)?;
+            }
+            let within = self.0.settings().command_timeout;
+            let released = link
+                .release(&claim, Keep::NOT, within)
+                .await
+                .map_err(to_error)?;
+            if released.found {
+                return Ok(Eviction::Done);
+            }
+        }
+        Ok(Eviction::NoSuchHolder)
+    }
+
+    /// Follows the locks whose keys match a pattern, as in [`list`](Self::list): what is there, and
+    /// then each change. It lists them again and again, once a second by default
+    /// ([`Watch::every`]): Redis does not tell who holds a lock by itself.
+    pub fn watch(&self, pattern: impl Into<String>) -> Watch {
+        Watch::of(self.0.clone(), pattern.into())
+    }
+
+    fn name(&self, key: Key) -> Result<Key, LockError> {
+        self.0.check_process()?;
+        Ok(key.in_namespace(&self.0.settings().namespace)?)
+    }
+
+    async fn link(&self, key: &Key) -> Result<Arc<dyn Link>, CommandError> {
+        let within = self.0.settings().connect_timeout;
+        self.0.backend().link(key.as_str(), within).await
+    }
+
+    /// The whole lock, as far as it is bounded.
+    async fn read_lock(&self, link: &dyn Link, key: &Key) -> Result<Stored, CommandError> {
+        let mut whole = self.part(link, key, 0).await?;
+        let mut from = AT_ONCE;
+        while !whole.is_whole() && from < MOST {
+            if !whole.append(self.part(link, key, from).await?) {
+                break;
+            }
+            from += AT_ONCE;
+        }
+        Ok(whole)
+    }
+
+    async fn part(&self, link: &dyn Link, key: &Key, from: usize) -> Result<Stored, CommandError> {
+        let part = Part {
+            from,
+            most: AT_ONCE,
+        };
+        let within = self.0.settings().command_timeout;
+        let parts = link.inspect(&[key.as_str()], part, within).await?;
+        let none = || CommandError::Unclear(Reason::new("no answer about the lock"));
+        parts.into_iter().next().ok_or_else(none)
+    }
+}
+
+/// How many holders and waiters one command reads …
+const AT_ONCE: usize = 250;
+
+/// … and how many are read in all.
+const MOST: usize = 10_000;
+
+/// How often an eviction looks for its holder: its entry changes when a writer becomes a reader.
+const ATTEMPTS: usize = 3;
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Admin").field(&self.0).finish()
+    }
+}
+
+/// What became of [`Admin::evict`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[must_use = "nobody may have been evicted"]
+pub enum Eviction {
+    /// That holder no longer holds the lock, and the next waiter has been granted it.
+    Done,
+    /// The lock is held, but not by that holder; nothing was changed.
+    NoSuchHolder,
+    /// Nobody holds the lock; nothing was changed.
+    Free,
+}

@@ -1,0 +1,5 @@
+//! The pure parts: tables for what is promised at a boundary, random sequences for what always holds.
+
+mod lock_order;
+mod server_check;
+mod writes;

@@ -1,0 +1,443 @@
+//! Property test of the batcher's state: random sequences of commands, answers, flushes and dropped
+//! callers. Every item is sent once or withdrawn, and a flusher is pending while one waits.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::proptest;
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
+use tokio::time::Instant;
+
+use super::flusher::Flusher;
+use super::outcomes::{OutcomeSlot, Outcomes};
+use super::state::{BatcherState, ItemId, MANY, Takes};
+use super::{BatchItem, Batcher, BegunCommand, Command, ItemOutcome, OwnedCommand, Resumed};
+use crate::link::batched::{BatchedAnswer, Batching, CommandStep, Ticket};
+use crate::link::command_error::CommandError;
+use crate::link::redis::reply;
+use crate::values::moment::Moment;
+
+const MOST: usize = 6;
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// A caller has a command; `true`: a release.
+    Command(bool),
+    /// A command or a batch that is in flight ends.
+    Ends(usize),
+    /// A full batch is taken besides the flusher.
+    TakesFull,
+    /// The flusher runs and takes a batch …
+    Takes,
+    /// … and has sent it.
+    Sends,
+    /// A waiting caller goes; its item may be in a batch by now.
+    Goes(usize),
+    /// A waiting caller has seen no flusher for `STUCK_AFTER`.
+    StopsWaiting(usize),
+    /// The flusher's runtime ends.
+    RuntimeEnds,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let number = || 0..8_usize;
+    prop_oneof![
+        8 => any::<bool>().prop_map(Event::Command),
+        4 => number().prop_map(Event::Ends),
+        2 => Just(Event::TakesFull),
+        4 => Just(Event::Takes),
+        4 => Just(Event::Sends),
+        2 => number().prop_map(Event::Goes),
+        2 => number().prop_map(Event::StopsWaiting),
+        1 => Just(Event::RuntimeEnds),
+    ]
+}
+
+/// A caller by number; `true`: it releases.
+type Who = (usize, bool);
+
+/// The one flusher, if any.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flushing {
+    Nobody,
+    Started,
+    /// It has taken a batch that is not on the wire yet.
+    Busy,
+}
+
+/// The model that the state is compared with.
+struct World {
+    state: BatcherState<Who>,
+    takes: Takes,
+    /// The size of the latest batch.
+    latest: usize,
+    asked: usize,
+    /// The sizes of the commands and batches in flight.
+    in_flight: Vec<usize>,
+    flusher: Flushing,
+    /// In order of arrival.
+    waiting: Vec<(ItemId, Who)>,
+    gone: Vec<ItemId>,
+    /// Callers during whose wait a batch was taken.
+    seen_a_batch: Vec<Who>,
+}
+
+impl World {
+    fn new(takes: Takes) -> Self {
+        Self {
+            state: BatcherState::new(MOST, takes),
+            takes,
+            latest: 0,
+            asked: 0,
+            in_flight: Vec::new(),
+            flusher: Flushing::Nobody,
+            waiting: Vec::new(),
+            gone: Vec::new(),
+            seen_a_batch: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, event: &Event) {
+        match *event {
+            Event::Command(is_release) => self.command(is_release),
+            Event::Ends(number) if number < self.in_flight.len() => {
+                let items = self.in_flight.remove(number);
+                self.state.ended(items);
+            }
+            Event::TakesFull => {
+                let (waiting, sent) = (self.waiting.len(), self.in_flight.iter().sum::<usize>());
+                let is_full = waiting >= MOST && waiting + sent > 2 * MOST - 2;
+                assert_eq!(
+                    self.state.has_full_batch(),
+                    is_full && self.takes == Takes::Half
+                );
+                if self.state.has_full_batch() {
+                    self.take();
+                    assert_eq!(self.latest, MOST);
+                }
+            }
+            Event::Takes if self.flusher == Flushing::Started => {
+                self.take();
+                self.flusher = Flushing::Busy;
+            }
+            Event::Sends if self.flusher == Flushing::Busy => {
+                let more = self.state.flushed();
+                assert_eq!(more, !self.waiting.is_empty());
+                self.flusher = if more {
+                    Flushing::Started
+                } else {
+                    Flushing::Nobody
+                };
+            }
+            Event::Goes(number) if number < self.waiting.len() => {
+                let (id, who) = self.waiting.remove(number);
+                assert_eq!(self.state.withdraw(id), Some(who));
+                self.gone.push(id);
+            }
+            Event::StopsWaiting(number) if number < self.waiting.len() => {
+                let (id, who) = self.waiting[number];
+                let is_stuck = !self.seen_a_batch.contains(&who);
+                let withdrawn = self.state.withdraw_if_stuck(id);
+                assert_eq!(withdrawn, is_stuck.then_some(who));
+                if is_stuck {
+                    self.waiting.remove(number);
+                    self.gone.push(id);
+                }
+            }
+            Event::Goes(_) => {
+                for id in &self.gone {
+                    assert_eq!(self.state.withdraw(*id), None);
+                }
+            }
+            Event::RuntimeEnds if self.flusher != Flushing::Nobody => {
+                self.flusher = Flushing::Nobody;
+                assert_eq!(self.state.give_up().len(), self.waiting.len());
+                self.gone.extend(self.waiting.drain(..).map(|it| it.0));
+            }
+            _ => {}
+        }
+    }
+
+    fn command(&mut self, is_release: bool) {
+        let who = (self.asked, is_release);
+        self.asked += 1;
+        let sent: usize = self.in_flight.iter().sum();
+        let many = match self.takes {
+            Takes::Half => MOST,
+            Takes::All => MANY,
+        };
+        let is_alone = sent < 2 && self.flusher == Flushing::Nobody && self.latest < many;
+        assert_eq!(self.state.claim_lone_flight(), is_alone);
+        if is_alone {
+            self.in_flight.push(1);
+            return;
+        }
+        let (id, needs_flusher) = self.state.wait(is_release, who);
+        assert_eq!(
+            needs_flusher,
+            self.flusher == Flushing::Nobody,
+            "one at a time"
+        );
+        if needs_flusher {
+            self.flusher = Flushing::Started;
+        }
+        self.waiting.push((id, who));
+    }
+
+    fn take(&mut self) {
+        let sent: usize = self.in_flight.iter().sum();
+        let most = match self.takes {
+            Takes::Half => (self.waiting.len() + sent).div_ceil(2).min(MOST),
+            Takes::All => MOST,
+        };
+        let batch = self.state.next_batch();
+        if !batch.is_empty() {
+            self.latest = batch.len();
+        }
+        let mut expected: Vec<_> = self.waiting.iter().take(most).copied().collect();
+        expected.sort_by_key(|(_, who)| !who.1);
+        let who: Vec<_> = expected.iter().map(|it| it.1).collect();
+        assert_eq!(batch, who, "the first ones, releases before acquires");
+        assert_eq!(batch.is_empty(), self.waiting.is_empty());
+        self.waiting.retain(|it| !expected.contains(it));
+        self.gone.extend(expected.iter().map(|it| it.0));
+        self.seen_a_batch.extend(self.waiting.iter().map(|it| it.1));
+        self.in_flight.push(batch.len());
+    }
+
+    /// While an item waits, a flusher is pending.
+    fn check(&self) {
+        for (id, _) in &self.waiting {
+            assert!(self.state.is_waiting(*id));
+        }
+        assert!(self.waiting.is_empty() || self.flusher != Flushing::Nobody);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn who_waits_is_sent_once_in_order_or_goes(events in vec(event(), 0..200), half in any::<bool>()) {
+        let mut world = World::new(if half { Takes::Half } else { Takes::All });
+        for event in &events {
+            world.step(event);
+            world.check();
+        }
+        // Even without further answers, everything is sent.
+        while world.flusher != Flushing::Nobody {
+            world.step(&Event::Takes);
+            world.step(&Event::Sends);
+        }
+        assert!(world.waiting.is_empty());
+        while !world.in_flight.is_empty() {
+            world.step(&Event::Ends(0));
+        }
+        // Nothing is on its way: the next one goes alone, or the one behind it does.
+        world.step(&Event::Command(false));
+        world.step(&Event::Takes);
+        world.step(&Event::Sends);
+        world.step(&Event::Ends(0));
+        assert!(world.state.claim_lone_flight());
+    }
+}
+
+/// Half of the waiting items are sent first and the rest after them, so that client and server work
+/// at the same time.
+#[test]
+fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
+    let batches = |number: usize, takes: Takes| {
+        let mut state = BatcherState::new(64, takes);
+        for item in 0..number {
+            state.wait(item % 2 == 0, item);
+        }
+        let batches = std::iter::from_fn(|| Some(state.next_batch().len()));
+        batches.take_while(|it| *it > 0).collect::<Vec<_>>()
+    };
+    for (number, expected) in [
+        (1, vec![1]),
+        (2, vec![1, 1]),
+        (5, vec![3, 2]),
+        (64, vec![32, 32]),
+        (100, vec![50, 50]),
+        (200, vec![64, 64, 64, 8]),
+    ] {
+        assert_eq!(batches(number, Takes::Half), expected, "of {number}");
+    }
+    // The others work meanwhile.
+    for (number, expected) in [(1, vec![1]), (64, vec![64]), (100, vec![64, 36])] {
+        assert_eq!(batches(number, Takes::All), expected, "of {number}");
+    }
+}
+
+/// A caller and its item go in any order, and the slot is free again.
+#[test]
+fn a_slot_is_free_when_neither_caller_nor_item_is_left() {
+    let waker = Waker::noop();
+    let mut outcomes = Outcomes::new();
+    let (read, late, withdrawn, missed) = (
+        outcomes.open(waker),
+        outcomes.open(waker),
+        outcomes.open(waker),
+        outcomes.open(waker),
+    );
+    assert!(outcomes.is_awaited(read));
+    assert_eq!(outcomes.poll(read, waker).outcome(), None);
+    assert!(
+        outcomes.end(read, 1).is_some(),
+        "its caller has to be woken"
+    );
+    assert!(!outcomes.is_awaited(read));
+    assert_eq!(outcomes.poll(read, waker).outcome(), Some(1));
+
+    assert_eq!(outcomes.departures(), 0);
+    assert_eq!(outcomes.leave(late, false).outcome(), None);
+    assert!(!outcomes.is_awaited(late));
+    assert_eq!(outcomes.departures(), 1);
+    assert_eq!(outcomes.in_use(), 3, "its item still has the slot");
+    assert!(outcomes.end(late, 2).is_none(), "nobody is left");
+
+    assert_eq!(outcomes.leave(withdrawn, true).outcome(), None);
+    assert!(outcomes.end(missed, 3).is_some(), "it can be woken");
+    assert_eq!(outcomes.leave(missed, false).outcome(), Some(3));
+    assert_eq!(outcomes.departures(), 1, "these left no item behind");
+    assert_eq!(outcomes.in_use(), 0);
+
+    let again = outcomes.open(waker);
+    assert!(outcomes.is_awaited(again));
+    assert_eq!(outcomes.poll(again, waker).outcome(), None);
+    assert_eq!(outcomes.in_use(), 1);
+}
+
+/// Dropping a waker may run anybody's code, also code that drops a guard and so comes back here.
+#[test]
+fn a_waker_that_is_replaced_or_left_behind_is_handed_out() {
+    let waker = || Waker::from(Arc::new(Caller));
+    let mut outcomes = Outcomes::<u8>::new();
+    let [first, second] = [waker(), waker()];
+    let slots = [(); 3].map(|()| outcomes.open(&first));
+    for slot in slots {
+        let replaced = outcomes.poll(slot, &second);
+        assert!(matches!(&replaced, OutcomeSlot::Waits(it) if it.will_wake(&first)));
+        assert!(
+            matches!(outcomes.poll(slot, &second), OutcomeSlot::Free),
+            "the same"
+        );
+    }
+    let [stays, withdrawn, ends] = slots;
+    for former in [
+        outcomes.leave(stays, false),
+        outcomes.leave(withdrawn, true),
+    ] {
+        assert!(matches!(&former, OutcomeSlot::Waits(it) if it.will_wake(&second)));
+    }
+    assert!(
+        outcomes
+            .end(ends, 1)
+            .is_some_and(|it| it.will_wake(&second))
+    );
+}
+
+/// Each has an address of its own.
+struct Caller;
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Access for the tests of a batch's answers.
+impl Batcher {
+    /// The result of one item.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        command: OwnedCommand,
+        within: Duration,
+    ) -> Result<reply::ItemReply, CommandError> {
+        let answered = if self.is_of_node {
+            self.run(command.command(), within, Instant::now() + within)
+                .await
+        } else {
+            BatchedAnswer::new(self, command.command(), within).await
+        };
+        Ok(answered?.0)
+    }
+
+    /// Nobody waits, and no item has a slot.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiters().outcomes.in_use() == 0
+    }
+
+    /// Sends one batch at once.
+    pub(crate) async fn ask_together(
+        self: &Arc<Self>,
+        commands: Vec<OwnedCommand>,
+        within: Duration,
+    ) -> Vec<Option<Result<reply::ItemReply, CommandError>>> {
+        let until = Instant::now() + within;
+        let item = |command| {
+            let slot = self.waiters().outcomes.open(Waker::noop());
+            let item = BatchItem {
+                command,
+                within,
+                until,
+                slot: Some(slot),
+            };
+            (item, slot)
+        };
+        let (batch, slots): (Vec<_>, Vec<_>) = commands.into_iter().map(item).unzip();
+        Flusher::of(self, batch).await;
+        let mut waiters = self.waiters();
+        let outcome = |slot| {
+            let former = waiters.outcomes.poll(slot, Waker::noop());
+            match former.outcome().expect("everybody is answered") {
+                ItemOutcome::Ended(answered) => Some(answered.map(|(reply, _)| reply)),
+                ItemOutcome::Alone => None,
+            }
+        };
+        let outcomes = slots.into_iter().map(outcome).collect();
+        assert_eq!(waiters.outcomes.in_use(), 0);
+        outcomes
+    }
+}
+
+/// As a link does it, but nothing is repeated.
+impl<'a> Batching<'a, Command<'a>, (reply::ItemReply, Moment)> for Arc<Batcher> {
+    fn join(
+        &'a self,
+        command: Command<'a>,
+        within: Duration,
+        waker: &Waker,
+    ) -> CommandStep<'a, (reply::ItemReply, Moment)> {
+        let until = Instant::now() + within;
+        match self.begin(command, within, until, waker) {
+            BegunCommand::Waits(waiting) if self.keeps_deadlines() => {
+                CommandStep::Waits(waiting.ticket(until))
+            }
+            begun => CommandStep::GoesOn(Box::pin(self.finish(command, begun, within, until))),
+        }
+    }
+
+    fn resume(
+        &'a self,
+        command: Command<'a>,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> CommandStep<'a, (reply::ItemReply, Moment)> {
+        let until = ticket.until;
+        match Batcher::resume(self, ticket, waker) {
+            Resumed::Waits(ticket) => CommandStep::Waits(ticket),
+            Resumed::Ended(answered) => CommandStep::Ended(answered),
+            Resumed::GoesOn(begun) => {
+                let left = until.saturating_duration_since(Instant::now());
+                CommandStep::GoesOn(Box::pin(self.finish(command, begun, left, until)))
+            }
+        }
+    }
+
+    fn leave(&self, _: Command<'a>, ticket: Ticket) {
+        self.dropped(&ticket);
+    }
+}

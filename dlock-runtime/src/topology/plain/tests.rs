@@ -1,0 +1,344 @@
+//! Tests how answers are read and what is decided by them. Whatever a server answers, the result is a
+//! typed error or a decision, never a panic, and no error shows what stood at a key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
+use redis::Value;
+
+use super::acquire::{self, SetOutcome, left_of};
+use super::answers::{self, KeyContent};
+use super::give_back::SeenKey;
+use super::poll::{self, PollStep};
+use super::renew::{self, RenewalStep};
+use super::{key_lasts, lease_until};
+use crate::rules::commands::{Acquire, Acquired, Claim, Keep, Left, Polled, Renewal, Renewed};
+use crate::rules::window::StoredChange;
+use crate::values::entry;
+use crate::values::kind::Kind;
+use crate::values::ttl::Ttl;
+
+const OURS: &str = "1|x|token||60000|0|0||host|1|main|0";
+const THEIRS: &str = "1|x|other||60000|0|0||host|1|main|0";
+const LEASE: Duration = Duration::from_secs(60);
+
+fn text(text: &str) -> Value {
+    Value::BulkString(text.as_bytes().to_vec())
+}
+
+fn time() -> Value {
+    Value::Array(vec![text("1700000000"), text("5")])
+}
+
+const NOW: u64 = 1_700_000_000_000_005;
+
+fn claim() -> Claim {
+    Claim {
+        key: "lock:k".into(),
+        value: OURS.into(),
+        queues: true,
+    }
+}
+
+fn command() -> Acquire {
+    Acquire {
+        claim: claim(),
+        lease: Ttl::new(LEASE).unwrap(),
+        not_after: u64::MAX,
+        repair_missing_ttl: None,
+    }
+}
+
+fn renewal() -> Renewal {
+    Renewal {
+        claim: claim(),
+        ttl: Ttl::new(LEASE).unwrap(),
+    }
+}
+
+fn tried(counter: Value, pttl: i64, value: Value) -> SetOutcome {
+    let items = [
+        Value::Nil,
+        counter,
+        time(),
+        Value::Okay,
+        Value::Int(pttl),
+        value,
+    ];
+    acquire::read(&items, &command()).unwrap()
+}
+
+#[test]
+fn a_lock_is_ours_only_if_its_value_is() {
+    let (counter, lease) = (Value::Int(7), 60_000);
+    let granted = tried(counter.clone(), lease, text(OURS));
+    let (time, epoch) = (NOW, NOW);
+    assert_eq!(
+        granted,
+        SetOutcome::Settled(Acquired::Granted { time, epoch })
+    );
+    // SET said OK, and the key's time was over: nothing was created.
+    let late = tried(counter.clone(), -2, Value::Nil);
+    assert_eq!(late, SetOutcome::Settled(Acquired::Late { time }));
+    // Less is left than was asked for.
+    let short = tried(counter.clone(), lease - 1, text(OURS));
+    let left = Duration::from_millis(59_999);
+    assert_eq!(
+        short,
+        SetOutcome::Settled(Acquired::Yours { time, epoch, left })
+    );
+    assert!(matches!(
+        tried(counter, lease, text(THEIRS)),
+        SetOutcome::Taken { .. }
+    ));
+}
+
+#[test]
+fn the_epoch_is_the_larger_of_counter_and_time() {
+    let large = i64::try_from(NOW).unwrap() + 5;
+    for (counter, epoch) in [
+        (Value::Int(7), NOW),
+        (Value::Int(large), NOW + 5),
+        (text(&large.to_string()), NOW + 5),
+        // No number, or none that was drawn here.
+        (text("no number"), NOW),
+        (Value::Int(i64::MAX), NOW),
+        (Value::Int(-1), NOW),
+        (Value::Nil, NOW),
+        (Value::Array(Vec::new()), NOW),
+    ] {
+        assert_eq!(answers::epoch(&counter, NOW).unwrap(), epoch, "{counter:?}");
+    }
+}
+
+#[test]
+fn a_key_outlives_its_lease_a_little_and_nobody_counts_on_that() {
+    for (lease, longer) in [(10, 10), (1_000, 41), (60_000, 250), (86_400_000, 250)] {
+        let lease = Duration::from_millis(lease);
+        let lasts = key_lasts(lease).as_millis() - lease.as_millis();
+        assert_eq!(lasts, longer, "{lease:?}");
+    }
+    assert_eq!(lease_until(1_000_000, Duration::from_secs(1)), 2_041);
+    assert_eq!(left_of(60_200, THEIRS), Left::For(LEASE));
+    assert_eq!(left_of(5_000, THEIRS), Left::For(Duration::from_secs(5)));
+    let renewed = Duration::from_secs(90);
+    assert_eq!(
+        left_of(90_000, THEIRS),
+        Left::For(renewed),
+        "it was lengthened"
+    );
+    assert_eq!(left_of(-1, THEIRS), Left::Endless);
+    assert_eq!(left_of(-2, "foreign"), Left::For(Duration::ZERO));
+}
+
+fn step(first: Value, score: Value, last: Value) -> PollStep {
+    let answers = [
+        first,
+        text("9"),
+        Value::Int(2_000),
+        time(),
+        score,
+        Value::Int(0),
+        Value::Int(1),
+        Value::Int(1),
+        last,
+    ];
+    poll::read(&answers, OURS).unwrap()
+}
+
+#[test]
+fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
+    let queued = || text("17");
+    let (time, epoch) = (NOW, NOW);
+    let yours = Polled::Yours {
+        time,
+        epoch,
+        left: Duration::from_secs(2),
+    };
+    assert_eq!(
+        step(text(OURS), Value::Nil, text(OURS)),
+        PollStep::Settled(yours)
+    );
+    assert_eq!(step(text(THEIRS), queued(), text(OURS)), PollStep::Again);
+    let gone = PollStep::Settled(Polled::Gone { time });
+    assert_eq!(step(text(OURS), Value::Nil, Value::Nil), gone, "it lapsed");
+    assert_eq!(step(Value::Nil, Value::Nil, Value::Nil), gone);
+    assert!(matches!(
+        step(text(THEIRS), queued(), Value::Nil),
+        PollStep::Free(_)
+    ));
+    let waits = step(text(THEIRS), queued(), text(THEIRS));
+    assert!(matches!(waits, PollStep::Settled(Polled::Queued(_))));
+}
+
+fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
+    SeenKey {
+        held,
+        pttl: 20_000,
+        head: first.map(|it| it.as_bytes().to_vec()),
+        lapsed: vec![b"dead".to_vec()],
+        ahead: vec![b"ahead".to_vec()],
+        time: NOW,
+    }
+}
+
+/// The changes of the lock, and of the queue's entries, in short.
+fn decided(seen: &SeenKey, value: Option<&str>, keep: Keep) -> String {
+    let decided = seen.decide("lock:k", value, keep);
+    let token = |value: &str| entry::read(value).map_or("?".to_owned(), |it| it.token.to_owned());
+    let change = |it: &StoredChange| match it {
+        StoredChange::Free => "delete".to_owned(),
+        StoredChange::Value { value, ends } => {
+            format!("{} for {}", token(value), (ends.unwrap() - NOW) / 1000)
+        }
+        StoredChange::Waiter(waiter) => format!("beat for {}", (waiter.alive_until - NOW) / 1000),
+        StoredChange::WaiterGone(_) => "leave".to_owned(),
+        other => panic!("{other:?}"),
+    };
+    let mut all: Vec<_> = decided.changes.iter().map(change).collect();
+    all.extend(decided.again.then(|| "again".to_owned()));
+    all.join(", ")
+}
+
+#[test]
+fn a_lock_goes_to_the_first_entry_that_lives() {
+    let ours = || KeyContent::By(OURS.to_owned());
+    let theirs = KeyContent::By(THEIRS.to_owned());
+    let reader = OURS.replace("|x|", "|r|");
+    for (seen, then) in [
+        (seen(ours(), None), "delete"),
+        (seen(ours(), Some(THEIRS)), "other for 3000, leave, leave"),
+        (seen(ours(), Some("dead")), "leave, again"),
+        (seen(ours(), Some("ahead")), "delete, leave, beat for 3500"),
+        (seen(ours(), Some("no entry")), "delete, leave"),
+        (seen(ours(), Some(&reader)), "delete, leave"),
+        (
+            seen(KeyContent::Nothing, Some(THEIRS)),
+            "other for 3000, leave, leave",
+        ),
+        (seen(KeyContent::Nothing, Some(&reader)), "leave"),
+        (seen(KeyContent::Nothing, None), ""),
+        (seen(KeyContent::OtherType, Some(THEIRS)), ""),
+        (seen(theirs, Some(THEIRS)), ""),
+    ] {
+        assert_eq!(decided(&seen, Some(OURS), Keep::NOT), then, "{seen:?}");
+    }
+    let kept = seen(ours(), Some(THEIRS));
+    // By the server's clock, and not for longer where that was set back.
+    for (from, length, left) in [(NOW - 9_000, 9_001, 1), (NOW + 600_000_000, 9_001, 10)] {
+        let keep = Keep::from(from, Duration::from_micros(length));
+        let then = format!("-token for {left}");
+        assert_eq!(decided(&kept, Some(OURS), keep), then);
+    }
+    assert_eq!(decided(&kept, None, Keep::NOT), "", "somebody has it");
+    for pttl in [0, i64::MAX] {
+        let foreign = SeenKey {
+            pttl,
+            ..seen(KeyContent::By("foreign".to_owned()), Some(THEIRS))
+        };
+        assert_eq!(decided(&foreign, None, Keep::NOT), "", "{pttl}");
+    }
+}
+
+#[test]
+fn each_key_of_a_renewal_stands_for_itself() {
+    let items = vec![renewal(); 5];
+    let seen = [
+        (text(OURS), Value::Int(59_999)),
+        (text(OURS), Value::Int(60_000)),
+        (text(THEIRS), Value::Int(1)),
+        (Value::Nil, Value::Int(-2)),
+        (text(OURS), Value::Nil),
+    ];
+    let seen: Vec<Value> = seen.into_iter().flat_map(|(a, b)| [a, b]).collect();
+    assert_eq!(
+        renew::steps(&seen, &items).unwrap(),
+        [
+            RenewalStep::Lengthen,
+            RenewalStep::Done(Renewed::Yes),
+            RenewalStep::Done(Renewed::NotOurs),
+            RenewalStep::Done(Renewed::NotOurs),
+            RenewalStep::Done(Renewed::Failed),
+        ]
+    );
+    assert!(renew::steps(&seen[1..], &items).is_err());
+}
+
+#[test]
+fn a_broken_transaction_is_told_from_a_refused_one() {
+    let queued = || Value::SimpleString("QUEUED".to_owned());
+    assert_eq!(
+        answers::executed(vec![Value::Okay, queued(), Value::Nil]).unwrap(),
+        None
+    );
+    let items = vec![Value::Int(1)];
+    let all = vec![Value::Okay, queued(), Value::Array(items.clone())];
+    assert_eq!(answers::executed(all).unwrap(), Some(items));
+    assert!(answers::executed(vec![Value::Okay, Value::Int(1)]).is_err());
+    assert!(answers::executed_all::<1>(vec![Value::Nil]).is_err());
+}
+
+/// Any answer, with a secret in each text.
+fn answer() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Nil),
+        Just(Value::Okay),
+        any::<i64>().prop_map(Value::Int),
+        any::<Vec<u8>>().prop_map(Value::BulkString),
+        Just(text("secret")),
+        Just(text(OURS)),
+        Just(time()),
+        Just(Value::SimpleString("secret".to_owned())),
+        any::<f64>().prop_map(Value::Double),
+    ];
+    leaf.prop_recursive(2, 12, 4, |inner| {
+        proptest::collection::vec(inner, 0..4).prop_map(Value::Array)
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_answer_panics_or_is_shown(all in proptest::collection::vec(answer(), 0..10)) {
+        let mut errors = vec![
+            answers::executed(all.clone()).err(),
+            renew::steps(&all, &[renewal(), renewal()]).err(),
+        ];
+        for one in &all {
+            errors.push(answers::held(one).err());
+            errors.push(answers::texts(one).err());
+            errors.push(answers::meta(one).err());
+            errors.push(answers::epoch(one, NOW).err());
+        }
+        if let Ok(six) = answers::exactly::<6>(all.clone()) {
+            errors.push(acquire::read(&six, &command()).err());
+        }
+        if let Ok(nine) = answers::exactly::<9>(all) {
+            errors.push(poll::read(&nine, OURS).err());
+        }
+        for error in errors.into_iter().flatten() {
+            prop_assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn any_queue_is_decided_about(head in any::<Option<String>>(), value in any::<String>()) {
+        let seen = seen(KeyContent::By(value.clone()), head.as_deref());
+        let _ = seen.decide("lock:k", Some(&value), Keep::NOT);
+    }
+}
+
+/// The entries here are as the driver writes them.
+#[test]
+fn the_entries_of_these_tests_can_be_read() {
+    let entry = entry::read(OURS).unwrap();
+    assert_eq!((entry.lease, entry.address), (LEASE, ""));
+    let written = entry::of_test(
+        &Kind::Exclusive,
+        "token",
+        "",
+        command().lease,
+        "host|1|main|0",
+    );
+    assert_eq!(Arc::<str>::from(written), Arc::<str>::from(OURS));
+}
