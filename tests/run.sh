@@ -5,8 +5,8 @@
 # long property tests (of which the default run has a third), and what compiles most of the library
 # once more: the compile-fail cases, the benches, and the page of what the attribute writes. `--all`
 # runs both, and what takes a night: processes of an older build beside this one, 200 failovers, 50
-# reshards, measurements of a quorum, the large explorations, and the simulator for a simulated year
-# (or DLOCK_SIM_HOURS). If redis-server is missing, it installs it where this user may, and otherwise
+# reshards, measurements of a quorum, the fuzz targets, the large explorations, and the simulator for
+# a simulated year (or DLOCK_SIM_HOURS). If redis-server is missing, it installs it where this user may, and otherwise
 # says what to install. The last line says what passed; if it is missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -194,9 +194,23 @@ beside_an_older_build() {
     DLOCK_TEST_OLD_WORKER="$built/target/debug/worker" cargo test --workspace --test exclusion -- --include-ignored
 }
 
+# Any bytes at what reads a stranger's. An input that is found belongs into tests/fuzz/corpus.
+fuzz_each_target() {
+    if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
+        echo "NOT RUN: the fuzz targets need a nightly toolchain and cargo-fuzz: cargo install cargo-fuzz"
+        return 0
+    fi
+    for target in $(cargo +nightly fuzz list --fuzz-dir tests/fuzz); do
+        echo "== fuzz target $target, one minute"
+        mkdir -p "$dir/corpus/$target" # the first one is written to
+        cargo +nightly fuzz run --fuzz-dir tests/fuzz "$target" "$dir/corpus/$target" "tests/fuzz/corpus/$target" -- -max_total_time=60 -verbosity=0 -print_final_stats=1
+    done
+}
+
 if [ "${1-}" = --all ]; then
     rest
     beside_an_older_build
+    fuzz_each_target
     echo "== 200 failovers"
     DLOCK_FAILOVERS=200 cargo test --workspace --test topologies soak
     echo "== 50 reshards of a cluster"

@@ -116,6 +116,9 @@ pub mod __private;
 mod client;
 mod driver;
 mod extras;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod global;
 mod link;
 mod rules;

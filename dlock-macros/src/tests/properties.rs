@@ -263,3 +263,16 @@ proptest! {
         let _ = crate::lock_key(quote!(::dlock_runtime, #input));
     }
 }
+
+/// The inputs that the fuzz target `template` has found, and those it began with.
+#[test]
+fn the_corpus_of_the_fuzz_target_is_parsed_without_a_panic() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fuzz/corpus/template");
+    let inputs: Vec<_> = std::fs::read_dir(corpus).unwrap().collect();
+    assert!(inputs.len() > 2);
+    for input in inputs {
+        let bytes = std::fs::read(input.unwrap().path()).unwrap();
+        let text = &*String::from_utf8_lossy(&bytes);
+        let _ = (parse(text), crate::template::parse_owner(text));
+    }
+}

@@ -92,7 +92,7 @@ pub(crate) async fn wants_tls(address: &RedisAddress, host: &Host, until: Instan
 }
 
 #[cfg(not(feature = "tls"))]
-pub(super) fn wants_tls(_: &RedisAddress, _: &Host, _: Instant) -> impl Future<Output = bool> {
+pub(crate) fn wants_tls(_: &RedisAddress, _: &Host, _: Instant) -> impl Future<Output = bool> {
     std::future::ready(false)
 }
 

@@ -2,9 +2,9 @@
 //! its content is never shown, because it may hold a token. Never in this folder: a command, a retry,
 //! or what an answer means for a lock.
 
-mod combined;
-mod heartbeat;
-mod node;
+pub(crate) mod combined;
+pub(crate) mod heartbeat;
+pub(crate) mod node;
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use crate::rules::commands::{
 };
 use crate::values::error::{Reason, Refusal};
 
-pub(super) use self::combined::{ItemReply, Replies, combined};
-pub(super) use self::heartbeat::heartbeat;
-pub(super) use self::node::{OfNode, of_node};
+pub(crate) use self::combined::{ItemReply, Replies, combined};
+pub(crate) use self::heartbeat::heartbeat;
+pub(crate) use self::node::{OfNode, of_node};
 
 /// The first number of a reply of a script that had more entries to remove than one call does, and
 /// has done nothing else yet: it is to be repeated.
 const AGAIN: i64 = 10;
 
-pub(super) fn says_again(reply: &Value) -> bool {
+pub(crate) fn says_again(reply: &Value) -> bool {
     matches!(reply, Value::Array(items) if items.first() == Some(&Value::Int(AGAIN)))
 }
 
@@ -32,8 +32,8 @@ pub(super) fn says_again(reply: &Value) -> bool {
 /// but the server has handled as many as one call does.
 #[derive(Debug)]
 pub(crate) struct Done<T> {
-    pub(super) answer: T,
-    pub(super) more: bool,
+    pub(crate) answer: T,
+    pub(crate) more: bool,
 }
 
 /// A flag after the other items of a reply.
@@ -48,7 +48,7 @@ fn item(reply: &Value, at: usize) -> Option<&Value> {
     }
 }
 
-pub(super) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
+pub(crate) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
     match outcome(reply) {
         Some(AcquireReply::Granted { time, epoch }) => Ok(Acquired::Granted { time, epoch }),
         Some(AcquireReply::Busy(busy)) => Ok(Acquired::Busy(busy)),
@@ -67,7 +67,7 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
     }
 }
 
-pub(super) fn acquired_all(reply: &Value, asked: usize) -> Result<AcquiredAll, CommandError> {
+pub(crate) fn acquired_all(reply: &Value, asked: usize) -> Result<AcquiredAll, CommandError> {
     let read = || {
         let Value::Array(items) = reply else {
             return None;
@@ -103,7 +103,7 @@ pub(super) fn acquired_all(reply: &Value, asked: usize) -> Result<AcquiredAll, C
     read().ok_or_else(|| unexpected("acquire_all", reply))
 }
 
-pub(super) fn polled(reply: &Value) -> Result<Polled, CommandError> {
+pub(crate) fn polled(reply: &Value) -> Result<Polled, CommandError> {
     match outcome(reply) {
         Some(AcquireReply::Queued(busy)) => Ok(Polled::Queued(busy)),
         Some(AcquireReply::Yours { time, epoch, left }) => Ok(Polled::Yours { time, epoch, left }),
@@ -205,7 +205,7 @@ fn other_type(layout: Option<&Value>) -> CommandError {
     CommandError::Refused(Refusal::WrongType, why)
 }
 
-pub(super) fn cancelled(reply: &Value) -> Result<Done<Cancelled>, CommandError> {
+pub(crate) fn cancelled(reply: &Value) -> Result<Done<Cancelled>, CommandError> {
     let read = || {
         let Value::Array(items) = reply else {
             return None;
@@ -229,11 +229,11 @@ pub(super) fn cancelled(reply: &Value) -> Result<Done<Cancelled>, CommandError> 
 const READ_ONLY: i64 = -2;
 
 /// Whether a `renew` was executed by a replica.
-pub(super) fn says_read_only(reply: &Value) -> bool {
+pub(crate) fn says_read_only(reply: &Value) -> bool {
     matches!(reply, Value::Array(items) if items.contains(&Value::Int(READ_ONLY)))
 }
 
-pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, CommandError> {
+pub(crate) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, CommandError> {
     let outcome = |item: &Value| match item {
         Value::Int(1) => Some(Renewed::Yes),
         Value::Int(0) => Some(Renewed::NotOurs),
@@ -248,7 +248,7 @@ pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Comma
     .ok_or_else(|| unexpected("renew", reply))
 }
 
-pub(super) fn given_back(reply: &Value) -> Result<Done<GivenBack>, CommandError> {
+pub(crate) fn given_back(reply: &Value) -> Result<Done<GivenBack>, CommandError> {
     let read = || match reply {
         Value::Array(items) => Some(GivenBack {
             found: number(items.first()?)? == 1,
@@ -266,7 +266,7 @@ pub(super) fn given_back(reply: &Value) -> Result<Done<GivenBack>, CommandError>
     Ok(Done { answer, more })
 }
 
-pub(super) fn downgraded(reply: &Value) -> Result<Done<bool>, CommandError> {
+pub(crate) fn downgraded(reply: &Value) -> Result<Done<bool>, CommandError> {
     let reads = match reply {
         Value::Array(items) => items.first().and_then(number),
         reads => number(reads),
@@ -277,14 +277,14 @@ pub(super) fn downgraded(reply: &Value) -> Result<Done<bool>, CommandError> {
 }
 
 /// The reply of `holders`.
-pub(super) struct Holders {
+pub(crate) struct Holders {
     /// The given entry holds the lock.
-    pub(super) found: bool,
+    pub(crate) found: bool,
     /// The first holder's entry.
-    pub(super) holder: Option<String>,
+    pub(crate) holder: Option<String>,
 }
 
-pub(super) fn holders(reply: &Value) -> Result<Holders, CommandError> {
+pub(crate) fn holders(reply: &Value) -> Result<Holders, CommandError> {
     let Value::Array(items) = reply else {
         return Err(unexpected("holders", reply));
     };
