@@ -7,7 +7,6 @@ mod lease;
 mod lease_bounds;
 mod local_queue;
 mod local_queue_leader;
-mod local_queue_storm;
 mod retry;
 mod token_bounds;
 mod token_life;
