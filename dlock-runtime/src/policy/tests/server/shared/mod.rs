@@ -1,6 +1,7 @@
-//! The kinds with many holders at their boundaries. K and F numbers are those of the protocol's
+//! The kinds with many holders at their boundaries (`every_kind`: and exclusive locks). K and F numbers are those of the protocol's
 //! counterexamples and of the list of faults that the tests of this project are named after.
 
+mod every_kind;
 mod keeping;
 mod owners;
 mod permits;
