@@ -130,8 +130,8 @@ rest() {
 rest_beside() {
     # The nodes of a quorum vote only once they are up for two minutes.
     tests --test conformance quorum -- --ignored
-    # The last two are the long property tests.
-    DLOCK_TEST_ALL_CASES=1 tests --lib -- known_bad answer_like_the_pure_machine token_storm
+    # The second is the long property tests.
+    DLOCK_TEST_ALL_CASES=1 tests --lib -- known_bad answer_like_the_pure_machine
     # shellcheck disable=SC2086 # words
     tests $built_again
 }

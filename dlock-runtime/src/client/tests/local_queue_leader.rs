@@ -2,7 +2,7 @@
 
 use super::local_queue::{COUNTS, Queue, acquiring, grant, granted, held, token, vacant};
 use super::{at, ms};
-use crate::client::local_queue::{LeaderStep, MessageOutcome, Remote, TakenTurn, WaiterId};
+use crate::client::local_queue::{Grant, LeaderStep, MessageOutcome, Remote, TakenTurn, WaiterId};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
@@ -481,6 +481,47 @@ fn the_next_is_acquired_when_the_lock_can_no_longer_be_handed_on() {
     queue.enter("c");
     assert_eq!(queue.next(at(3)), LeaderStep::Acquire, "once only");
     assert!(!queue.can_hand_on(token(1), at(3), |_, _| true));
+}
+
+/// Whatever its holder says: only the lock that is held, within the bounds of its grant, and to a
+/// waiter that can use it.
+#[test]
+fn a_lock_is_handed_on_within_the_bounds_of_its_grant() {
+    const WHOLE: u64 = 5000;
+    let last = COUNTS - 1;
+    for (most, within, number, now, fits, expected) in [
+        (1, 50, 1, 49, true, true),
+        (1, 50, 1, 50, true, false), // its time is over
+        (1, WHOLE, 1, last, true, true),
+        (1, WHOLE, 1, COUNTS, true, false), // its lease is over
+        (0, 50, 1, 2, true, false),
+        (1, 50, 2, 2, true, false), // another one's end
+        (1, 50, 1, 2, false, false),
+    ] {
+        let bounds = Handoff {
+            most,
+            within: ms(within),
+            part: 1,
+        };
+        let row = grant(0).with_handoff_limit(&bounds, Margin::DEFAULT, at(0));
+        let mut queue = Queue::default();
+        let a = queue.enter("a");
+        queue.acquiring(token(1));
+        assert_eq!(queue.granted(token(1), row), MessageOutcome::Taken);
+        assert_eq!(queue.take_turn(a, at(1)), TakenTurn::Yours(token(1), row));
+        let b = queue.enter("b");
+        let before = queue.clone();
+        let fits = |who: &&str, _: &Grant| fits && *who == "b";
+        assert_eq!(queue.can_hand_on(token(number), at(now), fits), expected);
+        assert_eq!(
+            queue.hand_on(token(number), at(now), fits),
+            expected,
+            "at {now}"
+        );
+        assert!(expected || queue == before, "at {now}: nothing changes");
+        let taken = queue.take_turn(b, at(now));
+        assert_eq!(taken != TakenTurn::Wait, expected, "at {now}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The client's machines: tables for what is promised at a boundary, random sequences for what
-//! always holds, and the explorer, which drives them against the server's machine.
+//! The client's machines: tables for what is promised at a boundary, and the explorer, which drives
+//! them against the server's machine: in every order of a few steps, and at random in long walks.
 
 mod clock_watch;
 mod compared;
@@ -8,13 +8,12 @@ mod lease;
 mod lease_bounds;
 mod local_queue;
 mod local_queue_leader;
-mod local_queue_storm;
 mod quorum;
 mod retry;
 mod server_clock;
 mod token_bounds;
+mod token_events;
 mod token_life;
-mod token_storm;
 mod token_wait;
 
 use crate::client::lease::LeaseTerms;

@@ -1,9 +1,9 @@
 //! The token table and the queue: waiting for a turn, giving up, strays.
 
-use super::{at, ms, terms, ttl};
+use super::{at, ms, terms};
 use crate::client::lease::{Lease, LeaseTerms};
-use crate::client::tokens::{Action, Census, Extension, Tokens};
-use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
+use crate::client::tokens::{Action, Census, Tokens};
+use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep};
 use crate::values::bounds::Bounds;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -114,16 +114,6 @@ fn what_is_queued_waits_for_its_turn_and_needs_nothing() {
 }
 
 #[test]
-fn only_a_pending_acquire_can_be_queued() {
-    for (before, mut table) in in_every_state() {
-        let look = table.next_check();
-        table.queued(token());
-        let after = if before == 'a' { 'w' } else { before };
-        assert_eq!((state(&table), table.next_check()), (after, look));
-    }
-}
-
-#[test]
 fn what_nobody_wants_is_cleaned_up_and_never_held() {
     for mut table in [acquiring(), waiting()] {
         table.give_up(token(), at(3000), at(10));
@@ -168,19 +158,6 @@ fn a_giving_up_ends_when_nothing_can_be_left() {
 }
 
 #[test]
-fn only_what_nobody_holds_is_given_up() {
-    for (before, mut table) in in_every_state() {
-        table.give_up(token(), at(9999), at(20));
-        let after = if "aw".contains(before) { 'c' } else { before };
-        assert_eq!(state(&table), after);
-        if before == 'c' {
-            table.due(at(20)); // the first clean-up's end counts
-            assert_eq!(table.next_check(), at(3000));
-        }
-    }
-}
-
-#[test]
 fn a_grant_that_nobody_knows_of_is_cleaned_up() {
     for (before, mut table) in in_every_state() {
         table.stray(token(), claim(), at(3000), at(20));
@@ -204,15 +181,6 @@ fn a_token_that_was_taken_for_a_stray_may_still_enter() {
     assert_eq!(table.due(at(4000)), []);
     table.not_granted(token());
     assert_eq!(table, Table::default(), "and nothing stays");
-}
-
-#[test]
-fn only_a_holder_may_ask_for_more() {
-    for (state, mut table) in in_every_state() {
-        assert_eq!(table.extending(token(), ttl(900)), state == 'h', "{state}");
-        let told = table.extended(token(), (at(20), ttl(900)), Renewed::Yes, at(20));
-        assert_eq!(told != Extension::Over, state == 'h', "{state}");
-    }
 }
 
 #[test]

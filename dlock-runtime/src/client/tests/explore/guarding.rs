@@ -12,18 +12,54 @@ use crate::values::token::Token;
 impl Process {
     /// `thread::watch`: sends what is due, on the watchdog's own connection.
     pub(super) fn guard(&mut self, turn: &mut Turn<'_>) {
-        for action in self.client.tokens.due(turn.now()) {
+        let now = turn.now();
+        let actions = self.client.tokens.due(now);
+        let tokens = &self.client.tokens;
+        assert!(tokens.next_check() > now, "all that was due is done");
+        let mut deadlines = tokens
+            .all()
+            .into_iter()
+            .filter_map(|it| tokens.deadline(it));
+        assert!(deadlines.all(|deadline| deadline > now), "lost in time");
+        for action in actions {
             self.announce(turn, Some(action));
         }
     }
 
     fn send_guarded(&mut self, turn: &Turn<'_>, token: Token, what: What) {
+        if turn.run.mutant.is_none() {
+            // Of an acquire that was not answered, the cancel behind it may be reported late, while
+            // the watchdog's own is on its way: then it sends one more, which does no harm.
+            let is_alone = !self.is_guarded(token);
+            let is_right = match &what {
+                What::Renew(_) => is_alone && !self.is_released(token),
+                What::Cancel { not_after, .. } => {
+                    self.client.tokens.is_cleaning_up(token) && (is_alone || *not_after != 0)
+                }
+                _ => false,
+            };
+            assert!(
+                is_right,
+                "one command at a time, and for what it is: {what:?}"
+            );
+        }
         self.watchdog.out.push_back(Command {
             token,
             sent: turn.now(),
             what,
             heard: true,
         });
+    }
+
+    /// A command of the watchdog's is awaited.
+    pub(super) fn is_guarded(&self, token: Token) -> bool {
+        let mut sent = self.watchdog.out.iter().filter(|it| it.heard);
+        sent.any(|it| it.token == token) || self.watchdog.back.iter().any(|it| it.token == token)
+    }
+
+    fn is_released(&self, token: Token) -> bool {
+        let is = |it: &Command| it.token == token && matches!(it.what, What::Release { .. });
+        self.commands.out.iter().any(is)
     }
 
     pub(super) fn announce(&mut self, turn: &mut Turn<'_>, news: Option<Action<Token>>) {

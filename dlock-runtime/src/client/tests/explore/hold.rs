@@ -187,6 +187,8 @@ impl Process {
             ReturnedTo::ToServer(ReleaseBy::Caller { keep }) => {
                 let (token, claim) = (body.token, body.claim);
                 let keep = kept(turn, keep);
+                let is_alone = turn.run.mutant.is_some() || !self.is_guarded(token);
+                assert!(is_alone, "a renewal could arrive behind this release");
                 self.send(turn, token, What::Release { claim, keep });
                 self.contenders[who].phase = Phase::Releasing { token, sent: now };
             }

@@ -28,6 +28,9 @@ use crate::values::token::Token;
 
 pub(super) const WAITERS: usize = 3;
 
+/// How many acquires may be sent once nothing more goes wrong.
+const TOKENS_IN_CALM: u64 = 10;
+
 const HEARD: Heard = Heard {
     is_told: true,
     follows: None,
@@ -46,7 +49,7 @@ impl explore::Witness for LocalWitness {
     }
 }
 
-type LocalSeen = explore::Seen<LocalWitness>;
+pub(super) type LocalSeen = explore::Seen<LocalWitness>;
 
 /// The bounds of an exploration, and what its driver forgets.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +164,22 @@ impl Model for Local {
         wrong.into()
     }
 
+    fn rests(
+        &self,
+        run: &LocalRun,
+        n: usize,
+        _: &mut LocalSeen,
+    ) -> Result<(), (&'static str, Vec<Step>)> {
+        if let Some(wrong) = self.wrong_by_news_of_others() {
+            return Err((wrong, Vec::new()));
+        }
+        if n.is_multiple_of(10) {
+            self.serves_all(run, Answer::Queued)?;
+            self.serves_all(run, Answer::Granted)?;
+        }
+        Ok(())
+    }
+
     fn fingerprint(&self) -> u128 {
         let mut print = Print::default();
         self.hash(&mut print);
@@ -220,7 +239,7 @@ impl Local {
         Some(self.queue()?.called()?.request.who)
     }
 
-    fn awaited(&self) -> Option<Token> {
+    pub(super) fn awaited(&self) -> Option<Token> {
         match self.queue()?.remote() {
             Remote::Acquiring(token) | Remote::Queued { token, .. } => Some(*token),
             _ => None,
@@ -293,6 +312,10 @@ impl Local {
             Step::Tick => {
                 self.now += 1;
                 self.rest.1 -= 1;
+            }
+            Step::Calm => {
+                self.rest = (self.asked + TOKENS_IN_CALM, u64::MAX, 0);
+                (self.messages, self.closes) = (0, false);
             }
             Step::RuntimeEnds(epoch) => {
                 self.rest.2 -= 1;

@@ -83,6 +83,8 @@ pub(super) enum Step {
     Hint,
     Disconnected,
     Tick,
+    /// From here on nothing goes wrong, and whatever is needed for that is there.
+    Calm,
     RuntimeEnds(LeaderEpoch),
     Close,
 }
@@ -230,7 +232,7 @@ fn others() -> Busy {
 }
 
 pub(super) fn number(token: Token) -> u64 {
-    (1..=9)
+    (1..=20)
         .find(|number| Token::of_test(*number) == token)
         .expect("a token of this model")
 }

@@ -2,12 +2,13 @@
 //! so that a counterexample is the shortest there is. `docs/inside/model.md` says what was explored
 //! and found.
 //!
-//! Read `world` (what exists), `process`, `leading`, `past_the_queue`, `hold` and `own` (the driver's part
-//! between the machines, restated: who is told what, when), `serve`, `step` and `fault` (what can
-//! happen), `host` (what the machine keeps), `properties` and `drain` (what must hold). `runs` and `variants` are the
-//! tests; `local` explores the local queue alone. The search is that of all models
-//! (`rules/tests/explore`). Never in this folder: a second version of a
-//! protocol rule; the shipped code decides.
+//! Read `world` (what exists), `process`, `leading`, `past_the_queue`, `hold` and `own` (the
+//! driver's part between the machines, restated: who is told what, when), `serve`, `step` and
+//! `fault` (what can happen), `host` (what the machine keeps), `properties`, `drain` and
+//! `token_rest` (what must hold). `runs` and `variants` are the tests; `local` explores the local
+//! queue alone (`local_runs` and `local_rest`: what must hold). The search is that of all models
+//! (`rules/tests/explore`). Never in this folder: a second version of a protocol rule; the shipped
+//! code decides.
 
 #![allow(
     clippy::needless_pass_by_value,
@@ -31,6 +32,7 @@ mod kind_variants;
 mod large_runs;
 mod leading;
 mod local;
+mod local_rest;
 mod local_runs;
 mod local_steps;
 mod mutants;
@@ -44,6 +46,7 @@ mod seen;
 mod serve;
 mod simulate;
 mod step;
+mod token_rest;
 mod variants;
 mod views;
 mod world;

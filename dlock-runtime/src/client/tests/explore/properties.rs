@@ -1,11 +1,13 @@
 //! The properties that hold in every state.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::host::queue_key;
 use super::kind::{Holds, agree, is_kept_of, is_or_was, token_of_entry};
 use super::process::{Begun, Body, Process};
 use super::run::Run;
+use super::token_rest::EveryAnswer;
 use super::world::{FOREIGN, KEY, What, World, token_in};
 use crate::client::local_queue::Remote;
 use crate::values::moment::Moment;
@@ -50,7 +52,25 @@ impl World {
         let stands = self.standing();
         let broken = self.exclusion(&stands);
         let broken = broken.or_else(|| self.loss(run, &stands));
-        broken.or_else(|| self.orphan(&stands))
+        let broken = broken.or_else(|| self.orphan(&stands));
+        broken.or_else(|| self.looks_in_step())
+    }
+
+    /// Of every process's token table.
+    pub(super) fn looks_in_step(&self) -> Option<&'static str> {
+        let mut living = self.processes.iter().filter(|it| it.alive);
+        living.find_map(|it| it.looks_in_step())
+    }
+
+    /// What would be left in the token table of a process, for good, if every command were answered
+    /// so.
+    pub(super) fn left_for_good(
+        &self,
+        longest: Duration,
+        answer: EveryAnswer,
+    ) -> Option<&'static str> {
+        let mut living = self.processes.iter().filter(|it| it.alive);
+        living.find_map(|it| it.runs_dry(self.clock_of(it.at).now(), longest, answer))
     }
 
     /// A token at the key or in the queue that its living process knows nothing about.

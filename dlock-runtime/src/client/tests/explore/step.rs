@@ -6,6 +6,7 @@ use super::kind::{Asks, Keeps};
 use super::process::{Phase, Process};
 use super::run::{Run, Wants};
 use super::seen::{Seen, Witness};
+use super::token_rest::EVERY_ANSWER;
 use super::world::{FOREIGN, KEY, Wire, World};
 use crate::rules::tests::explore::{Model, Outcome};
 
@@ -104,6 +105,12 @@ impl Model for World {
     fn rests(&self, run: &Run, n: usize, seen: &mut Seen) -> Result<(), Broken> {
         if n.is_multiple_of(run.drain_every) {
             comes_to_rest(run, self, seen)?;
+            let leases = (0..run.processes.len()).map(|at| run.terms(at).lease().get());
+            let longest = leases.max().unwrap_or_default();
+            let left = |answer| self.left_for_good(longest, answer);
+            if let Some(wrong) = EVERY_ANSWER.into_iter().find_map(left) {
+                return Err((wrong, Vec::new()));
+            }
         }
         Ok(())
     }

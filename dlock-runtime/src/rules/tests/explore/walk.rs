@@ -34,6 +34,14 @@ pub(crate) fn walk<M: Walks>(run: &M::Run, number: u64) -> Result<Walked<M>, Vio
     let mut world = M::first(run);
     let mut seen = Seen::default();
     let (mut steps, mut taken) = (Vec::new(), Vec::new());
+    let violation = |taken: &[M::Step], property, world: &M| {
+        let last: Vec<_> = taken.iter().rev().take(40).rev().collect();
+        Violation {
+            property,
+            steps: taken.len(),
+            trace: format!("{last:?}\n{}", world.describe()),
+        }
+    };
     for _ in 0..M::DRAWS {
         world.refill();
         steps.clear();
@@ -52,12 +60,11 @@ pub(crate) fn walk<M: Walks>(run: &M::Run, number: u64) -> Result<Walked<M>, Vio
         taken.push(step);
         world = next;
         if let Outcome::Wrong(property) = outcome {
-            let last: Vec<_> = taken.iter().rev().take(40).rev().collect();
-            return Err(Violation {
-                property,
-                steps: taken.len(),
-                trace: format!("{last:?}\n{}", world.describe()),
-            });
+            return Err(violation(&taken, property, &world));
+        }
+        if let Err((property, tail)) = world.rests(run, taken.len(), &mut seen) {
+            taken.extend(tail);
+            return Err(violation(&taken, property, &world));
         }
     }
     Ok(Walked {

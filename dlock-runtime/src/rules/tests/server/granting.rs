@@ -2,29 +2,14 @@
 
 use std::time::Duration;
 
-use super::world::{KEY, World, at_address, name, of_lease, once, until_then, waiter};
-use super::{MS, NOW};
+use super::NOW;
+use super::world::{KEY, World, at_address, name, of_lease, once, waiter};
 use crate::rules::commands::{Acquired, Polled};
 use crate::rules::queue;
 use crate::values::ttl::Ttl;
 
 /// An entry of a future kind.
 const STRANGE: &str = "1|s|token|a|30000|0|0||host|1|f|0";
-
-#[test]
-fn a_release_grants_to_the_first_and_tells_only_it() {
-    let mut world = World::with_waiters(&["a", "b"]);
-    world.pass(10);
-    assert!(world.release(&once("holder")));
-    assert_eq!(world.holder().as_deref(), Some("a"));
-    assert_eq!(world.waiting(), ["b"]);
-    let [grant] = &world.wire.pushed[..] else {
-        panic!("{:?}", world.wire.pushed)
-    };
-    assert_eq!((&*grant.key, &grant.value), (KEY, &waiter("a").value));
-    assert_eq!((grant.time, grant.lease), (world.time, queue::CLAIM));
-    assert!(grant.epoch >= world.time);
-}
 
 #[test]
 fn a_grant_is_for_the_claim_or_a_shorter_lease() {
@@ -47,50 +32,6 @@ fn each_grant_draws_a_higher_epoch() {
     }
     let epochs: Vec<u64> = world.wire.pushed.iter().map(|it| it.epoch).collect();
     assert!(epochs.is_sorted_by(|one, next| one < next), "{epochs:?}");
-}
-
-/// K5, first form: the holder lapsed and its release comes late; a waiter fits and would sleep
-/// until its poll.
-#[test]
-fn k5_a_release_that_finds_nothing_grants_too() {
-    let mut world = World::with_waiters(&[]);
-    world.pass(29_999);
-    world.acquire(&waiter("a"));
-    world.pass(1);
-    assert!(!world.release(&once("holder")));
-    assert_eq!(world.holder().as_deref(), Some("a"));
-}
-
-/// K5, for the watchdog's command.
-#[test]
-fn k5_a_cancel_that_finds_nothing_grants_too() {
-    let mut world = World::with_waiters(&[]);
-    world.pass(29_999);
-    world.acquire(&waiter("a"));
-    world.pass(1);
-    let cancelled = world.cancel(&once("holder"));
-    assert!(!cancelled.found && cancelled.conclusive);
-    assert_eq!(world.holder().as_deref(), Some("a"));
-}
-
-/// K5, second form: the head gives up.
-#[test]
-fn k5_a_cancel_of_the_head_grants_to_the_one_behind_it() {
-    let mut world = World::with_waiters(&[]);
-    world.pass(29_999);
-    world.acquire(&waiter("a"));
-    world.acquire(&waiter("b"));
-    world.pass(1);
-    assert!(world.cancel(&waiter("a")).found);
-    assert_eq!(world.holder().as_deref(), Some("b"));
-}
-
-#[test]
-fn a_release_of_somebody_elses_lock_changes_nothing() {
-    let mut world = World::with_waiters(&["a"]);
-    assert!(!world.release(&waiter("a")));
-    assert_eq!(world.holder().as_deref(), Some("holder"));
-    assert_eq!(world.waiting(), ["a"]);
 }
 
 #[test]
@@ -148,38 +89,6 @@ fn m12_any_poll_grants_to_the_head() {
 }
 
 #[test]
-fn m13_who_does_not_hear_is_skipped_at_once() {
-    let mut world = World::with_waiters(&["dead", "gone", "a"]);
-    world.wire.unresponsive = ["dead", "gone"].map(str::to_owned).into();
-    world.release(&once("holder"));
-    assert_eq!(world.holder().as_deref(), Some("a"));
-    assert!(world.waiting().is_empty());
-}
-
-#[test]
-fn where_no_waiter_responds_the_lock_is_free() {
-    let mut world = World::with_waiters(&["dead", "gone"]);
-    world.wire.unresponsive = ["dead", "gone"].map(str::to_owned).into();
-    world.release(&once("holder"));
-    assert_eq!(world.holder(), None);
-    assert_eq!(world.server.len(), 0);
-}
-
-#[test]
-fn a_refused_push_keeps_the_grant_and_the_poll_finds_it() {
-    let mut world = World::with_waiters(&["a", "b"]);
-    world.wire.forbidden = true;
-    world.release(&once("holder"));
-    world.pass(500);
-    let answer = world.poll(&waiter("a"));
-    assert!(
-        matches!(answer, Polled::Yours { left, .. } if left.as_millis() == 2500),
-        "{answer:?}"
-    );
-    assert_eq!(world.waiting(), ["b"]);
-}
-
-#[test]
 fn without_an_address_a_grant_is_made_and_not_published() {
     let mut world = World::with_waiters(&[]);
     let polling = at_address("", "a");
@@ -188,37 +97,6 @@ fn without_an_address_a_grant_is_made_and_not_published() {
     world.release(&once("holder"));
     assert!(matches!(world.poll(&polling), Polled::Yours { .. }));
     assert!(world.pushed().is_empty());
-}
-
-/// K7: without heartbeats, n dead waiters whose sockets look alive cost n claims.
-#[test]
-fn k7_a_place_without_a_sign_of_life_is_passed_over() {
-    let mut world = World::with_waiters(&["silent", "a"]);
-    for (millis, polls) in [(3000, true), (499, false), (1, false)] {
-        world.pass(millis);
-        if polls {
-            world.poll(&waiter("a"));
-        }
-    }
-    world.release(&once("holder"));
-    assert_eq!(world.pushed(), ["a"]);
-
-    let mut world = World::with_waiters(&["silent", "a"]);
-    world.pass(3499);
-    world.release(&once("holder"));
-    assert_eq!(world.pushed(), ["silent"], "until 3.5 s are over");
-}
-
-#[test]
-fn more_silent_entries_than_one_sweep_takes_are_passed_over_in_one_grant() {
-    let names: Vec<String> = (0..40).map(|number| format!("silent{number}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut world = World::with_waiters(&names);
-    world.pass(3500);
-    world.acquire(&waiter("a"));
-    world.release(&once("holder"));
-    assert_eq!(world.pushed(), ["a"]);
-    assert!(world.waiting().is_empty());
 }
 
 /// One pass over the queue must not block the server; the next one goes on.
@@ -286,50 +164,4 @@ fn an_entry_without_a_heartbeat_is_passed_over_whatever_it_says() {
             assert!(world.waiting().is_empty(), "{entry}");
         }
     }
-}
-
-/// `min_hold`: before its time the lock stays, without an owner; K12, K13.
-#[test]
-fn k13_a_lock_that_is_kept_is_nobodys_and_is_not_granted() {
-    let mut world = World::with_waiters(&["a"]);
-    let until = world.time + 1500 * MS;
-    assert!(world.release_keeping(&once("holder"), until));
-    assert_eq!(world.holder().as_deref(), Some("-holder"));
-    assert_eq!(world.left(), 1500, "no longer the lease");
-    assert!(world.pushed().is_empty());
-    let renewal = super::renewal(KEY, &waiter("holder").value, 30_000);
-    assert_eq!(
-        world.server.renew(&renewal, world.time),
-        super::Renewed::NotOurs,
-        "a late renewal"
-    );
-    assert!(!world.release(&once("holder")), "a late release");
-    assert!(matches!(world.poll(&waiter("a")), Polled::Queued(_)));
-    world.pass(1500);
-    assert!(matches!(world.poll(&waiter("a")), Polled::Yours { .. }));
-}
-
-#[test]
-fn k12_a_cancel_keeps_the_lock_as_well() {
-    let mut world = World::with_waiters(&["a"]);
-    let until = world.time + 60_000 * MS;
-    let holder = once("holder");
-    let answer = world.server.cancel(
-        &holder,
-        until_then(until, world.time),
-        0,
-        world.time,
-        &mut world.wire,
-    );
-    assert!(answer.found && answer.conclusive);
-    assert_eq!(world.left(), 60_000, "longer than the lease was");
-    assert!(world.pushed().is_empty());
-}
-
-#[test]
-fn a_lock_whose_time_is_over_is_not_kept() {
-    let mut world = World::with_waiters(&["a"]);
-    let until = world.time;
-    assert!(world.release_keeping(&once("holder"), until));
-    assert_eq!(world.pushed(), ["a"]);
 }

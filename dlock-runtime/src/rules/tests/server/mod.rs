@@ -12,9 +12,7 @@ mod world;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use crate::rules::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, Keep, Left, PushedGrant, Renewal, Renewed,
-};
+use crate::rules::commands::{Acquire, Acquired, Busy, Claim, Keep, Left, PushedGrant};
 use crate::rules::{Publish, Reached, Server};
 use crate::values::ttl::Ttl;
 
@@ -40,11 +38,6 @@ impl Quiet {
 
     fn release(&mut self, claim: &Claim, time: u64) -> bool {
         self.0.release(claim, Keep::NOT, time, &mut NoPushes).found
-    }
-
-    fn cancel(&mut self, claim: &Claim, not_after: u64, time: u64) -> Cancelled {
-        self.0
-            .cancel(claim, Keep::NOT, not_after, time, &mut NoPushes)
     }
 }
 
@@ -91,13 +84,6 @@ fn is_granted(answer: &Acquired) -> bool {
     matches!(answer, Acquired::Granted { .. })
 }
 
-fn renewal(key: &str, value: &str, millis: u64) -> Renewal {
-    Renewal {
-        claim: claim(key, value),
-        ttl: Ttl::new(Duration::from_millis(millis)).unwrap(),
-    }
-}
-
 #[test]
 fn a_lock_is_free_at_the_moment_its_lease_ends() {
     let mut server = Quiet::default();
@@ -137,35 +123,6 @@ fn an_acquire_may_come_at_its_last_moment_and_not_after() {
 }
 
 #[test]
-fn a_cancel_is_conclusive_from_the_moment_that_its_acquire_is_late() {
-    let mut server = Quiet::default();
-    for (time, conclusive) in [(NOW - 1, false), (NOW, false), (NOW + 1, true)] {
-        let answer = server.cancel(&claim("k", "a"), NOW, time);
-        assert_eq!(
-            answer,
-            Cancelled {
-                time,
-                found: false,
-                conclusive,
-                rest: 0,
-            }
-        );
-    }
-    server.acquire(&acquire("k", "a"), NOW);
-    let found = server.cancel(&claim("k", "a"), u64::MAX, NOW);
-    assert_eq!(
-        found,
-        Cancelled {
-            time: NOW,
-            found: true,
-            conclusive: true,
-            rest: 0,
-        }
-    );
-    assert_eq!(server.read("k", NOW), None);
-}
-
-#[test]
 fn epochs_follow_the_clock_and_rise_when_it_stands_or_goes_back() {
     let mut server = Quiet::default();
     let mut last = 0;
@@ -179,42 +136,6 @@ fn epochs_follow_the_clock_and_rise_when_it_stands_or_goes_back() {
     }
     let afresh = epoch(&Quiet::default().acquire(&acquire("k", "a"), NOW + 50));
     assert!(afresh > last, "a server that lost everything");
-}
-
-#[test]
-fn a_renewal_lengthens_and_never_shortens_and_never_creates() {
-    let mut server = Quiet::default();
-    server.acquire(&acquire("k", "a"), NOW);
-    assert_eq!(server.renew(&renewal("k", "a", 50), NOW), Renewed::Yes);
-    assert_eq!(server.expires("k"), Some(NOW + 100 * MS));
-    assert_eq!(
-        server.renew(&renewal("k", "a", 100), NOW + 50 * MS),
-        Renewed::Yes
-    );
-    assert_eq!(server.expires("k"), Some(NOW + 150 * MS));
-    assert_eq!(server.renew(&renewal("k", "b", 100), NOW), Renewed::NotOurs);
-    assert_eq!(
-        server.renew(&renewal("k", "a", 100), NOW + 150 * MS),
-        Renewed::NotOurs
-    );
-    assert_eq!(
-        server.renew(&renewal("new", "a", 100), NOW),
-        Renewed::NotOurs
-    );
-    assert_eq!(server.len(), 0);
-}
-
-#[test]
-fn a_duplicate_is_yours_with_what_is_left() {
-    let mut server = Quiet::default();
-    let first = epoch(&server.acquire(&acquire("k", "a"), NOW));
-    let again = server.acquire(&acquire("k", "a"), NOW + 40 * MS);
-    assert!(epoch(&again) > first);
-    assert!(
-        matches!(again, Acquired::Yours { left, .. } if left == Duration::from_millis(60)),
-        "{again:?}"
-    );
-    assert_eq!(server.expires("k"), Some(NOW + 100 * MS), "no renewal");
 }
 
 #[test]

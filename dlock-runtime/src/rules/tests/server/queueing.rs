@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::world::{KEY, World, at_address, name, once, waiter};
 use super::{MS, NOW};
-use crate::rules::commands::{Acquire, Acquired, Keep, Left, Polled};
+use crate::rules::commands::{Acquire, Acquired, Left, Polled};
 use crate::rules::queue;
 
 #[test]
@@ -23,26 +23,6 @@ fn only_a_claim_that_may_queue_does() {
     assert_eq!(name(&busy.value), "holder");
     assert_eq!(busy.left, Left::For(Duration::from_secs(30)));
     assert_eq!(world.waiting(), ["a"]);
-}
-
-#[test]
-fn k8_an_acquire_executed_twice_keeps_its_one_entry() {
-    let mut world = World::with_waiters(&["a", "b"]);
-    assert!(matches!(world.acquire(&waiter("a")), Acquired::Queued(_)));
-    assert_eq!(world.waiting(), ["a", "b"]);
-    world.release(&once("holder"));
-    world.release(&waiter("a"));
-    assert_eq!(world.pushed(), ["a", "b"], "one grant each");
-}
-
-#[test]
-fn k8_a_duplicate_is_a_sign_of_life() {
-    let mut world = World::with_waiters(&["a"]);
-    world.pass(3400);
-    world.acquire(&waiter("a"));
-    world.pass(3400);
-    world.release(&once("holder"));
-    assert_eq!(world.pushed(), ["a"]);
 }
 
 #[test]
@@ -85,53 +65,6 @@ fn behind_another_layout_nobody_queues() {
         assert_eq!(matches!(answer, Acquired::Queued(_)), queues, "{value}");
         assert_eq!(world.waiting().len(), usize::from(queues));
     }
-}
-
-#[test]
-fn a_late_acquire_does_not_queue_nor_grant() {
-    let mut world = World::with_waiters(&["a"]);
-    world.server.remove(KEY);
-    let command = Acquire {
-        claim: waiter("b"),
-        not_after: world.time - 1,
-        ..super::acquire(KEY, "b")
-    };
-    let answer = world.server.acquire(&command, world.time, &mut world.wire);
-    assert_eq!(answer, Acquired::Late { time: world.time });
-    assert_eq!(world.waiting(), ["a"]);
-    assert!(world.pushed().is_empty());
-}
-
-#[test]
-fn m1_a_poll_never_creates() {
-    let mut world = World::new();
-    assert!(matches!(world.poll(&waiter("a")), Polled::Gone { .. }));
-    assert_eq!(world.server.len(), 0, "neither a lock nor a queue");
-
-    let mut world = World::with_waiters(&["a"]);
-    assert!(world.cancel(&waiter("a")).found);
-    assert!(matches!(world.poll(&waiter("a")), Polled::Gone { .. }));
-    assert!(world.waiting().is_empty());
-}
-
-#[test]
-fn m3_yours_says_what_is_left_and_lengthens_nothing() {
-    let mut world = World::with_waiters(&["a"]);
-    world.release(&once("holder"));
-    world.pass(1200);
-    for _ in 0..2 {
-        let answer = world.poll(&waiter("a"));
-        let Polled::Yours { epoch, left, .. } = answer else {
-            panic!("{answer:?}")
-        };
-        assert_eq!(left, Duration::from_millis(1800));
-        assert!(
-            epoch > world.wire.pushed[0].epoch,
-            "the lost push's is unknown"
-        );
-    }
-    world.pass(1800);
-    assert!(matches!(world.poll(&waiter("a")), Polled::Gone { .. }));
 }
 
 /// A waiter that polls is alive, even if its heartbeat lapsed and no command has noticed it.
@@ -186,37 +119,6 @@ fn lapsed_queues_do_not_pile_up() {
         world.pass(1000);
         assert!(world.server.len() <= 256, "{} keys", world.server.len());
     }
-}
-
-#[test]
-fn a_cancel_of_a_waiter_is_conclusive_and_leaves_the_holder_alone() {
-    let mut world = World::with_waiters(&["a", "b"]);
-    let answer = world.server.cancel(
-        &waiter("a"),
-        Keep::NOT,
-        u64::MAX,
-        world.time,
-        &mut world.wire,
-    );
-    assert!(answer.found && answer.conclusive);
-    assert_eq!(world.waiting(), ["b"]);
-    assert_eq!(world.holder().as_deref(), Some("holder"));
-    let again = world.server.cancel(
-        &waiter("a"),
-        Keep::NOT,
-        u64::MAX,
-        world.time,
-        &mut world.wire,
-    );
-    assert!(!again.found && !again.conclusive);
-}
-
-#[test]
-fn a_cancel_of_a_granted_waiter_passes_the_lock_on() {
-    let mut world = World::with_waiters(&["a", "b"]);
-    world.release(&once("holder"));
-    assert!(world.cancel(&waiter("a")).found);
-    assert_eq!(world.holder().as_deref(), Some("b"));
 }
 
 /// An entry is identified by all of its bytes: the same token at another address is another entry.

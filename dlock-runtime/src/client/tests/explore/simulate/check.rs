@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::fleet::Fleet;
 use crate::client::tests::explore::kind::{Holds, fits, is_or_was, token_of_entry};
 use crate::client::tests::explore::process::Phase;
+use crate::client::tests::explore::token_rest::EVERY_ANSWER;
 use crate::client::tests::explore::world::{Answer, Command, KEY, What, World, token_in};
 use crate::rules::commands::Acquired;
 use crate::rules::queue::{CLAIM, HEARTBEAT};
@@ -173,6 +174,7 @@ impl Fleet {
         let stands = self.world.standing();
         let broken = self.world.exclusion(&stands);
         let broken = broken.or_else(|| self.world.orphan(&stands));
+        let broken = broken.or_else(|| self.world.looks_in_step());
         self.wrong = broken.or_else(|| self.unnoticed(&stands));
     }
 
@@ -212,6 +214,13 @@ impl Fleet {
     /// Checks at regular intervals.
     pub(super) fn audit(&mut self) {
         self.at(self.now + EVERY, super::fleet::Next::Audit);
+        let mut answers = EVERY_ANSWER.into_iter().cycle();
+        let answer = usize::try_from(self.now / EVERY)
+            .ok()
+            .and_then(|it| answers.nth(it % 4));
+        let longest = Duration::from_micros(self.plan.longest());
+        let left = answer.and_then(|answer| self.world.left_for_good(longest, answer));
+        self.wrong = self.wrong.or(left);
         if !self.site.is_up {
             return self.check.disturbed(self.now);
         }

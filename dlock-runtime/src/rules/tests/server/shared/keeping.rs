@@ -3,68 +3,6 @@
 use super::*;
 use crate::values::holder::{self, Holder, Reading};
 
-#[test]
-fn k12_k13_an_entry_that_is_kept_counts_and_answers_to_nobody() {
-    let mut world = World::held_by(&[writer("w")]);
-    world.queued(&reader("a"));
-    let until = world.time + 1500 * MS;
-    assert!(world.release_keeping(&writer("w"), until));
-    assert_eq!(world.holders(), ["-w"]);
-    assert_eq!(
-        world.server.expires(KEY),
-        Some(until),
-        "no longer the lease"
-    );
-    assert!(world.told().is_empty());
-    assert!(!world.holds(&writer("w")));
-    assert_eq!(
-        world.renew(&writer("w"), 30),
-        Renewed::NotOurs,
-        "a late renewal"
-    );
-    assert!(!world.give_back(&writer("w")).found, "a late release");
-    assert!(!world.downgrade(&writer("w"), 30), "a late downgrade");
-    world.pass(1499);
-    assert!(matches!(world.poll(&reader("a")), Polled::Queued(_)));
-    world.pass(1);
-    assert!(matches!(world.poll(&reader("a")), Polled::Yours { .. }));
-}
-
-#[test]
-fn k12_a_cancel_keeps_it_as_well() {
-    let mut world = World::held_by(&[writer("w")]);
-    let until = world.time + 60_000 * MS;
-    let answer = world.server.cancel(
-        &writer("w"),
-        until_then(until, world.time),
-        0,
-        world.time,
-        &mut world.wire,
-    );
-    assert!(answer.found && answer.conclusive);
-    assert_eq!(world.holders(), ["-w"]);
-    assert_eq!(
-        world.server.expires(KEY),
-        Some(until),
-        "longer than the lease was"
-    );
-}
-
-#[test]
-fn an_entry_whose_time_is_over_is_not_kept() {
-    let mut world = World::held_by(&[writer("w")]);
-    world.queued(&reader("a"));
-    assert!(world.release_keeping(&writer("w"), world.time));
-    assert_eq!(world.told(), ["a"]);
-}
-
-#[test]
-fn what_is_not_found_is_not_kept() {
-    let mut world = World::held_by(&[reader("a")]);
-    assert!(!world.release_keeping(&reader("b"), world.time + 1000 * MS));
-    assert_eq!(world.holders(), ["a"]);
-}
-
 /// All the permits that it took.
 #[test]
 fn permits_that_are_kept_are_in_use() {

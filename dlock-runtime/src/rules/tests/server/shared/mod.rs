@@ -1,6 +1,8 @@
-//! The kinds with many holders at their boundaries. K and F numbers are those of the protocol's
-//! counterexamples and of the list of faults that the tests of this project are named after.
+//! The kinds with many holders at their boundaries; `every_kind` has exclusive locks beside them. K
+//! and F numbers are those of the protocol's counterexamples and of the list of faults that the
+//! tests of this project are named after.
 
+mod every_kind;
 mod keeping;
 mod owners;
 mod permits;

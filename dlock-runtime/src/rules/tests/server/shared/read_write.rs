@@ -43,15 +43,6 @@ fn k4_f59_a_renewal_touches_only_its_own_entry() {
     assert_eq!(world.renew(&reader("dead"), 30), Renewed::NotOurs);
 }
 
-#[test]
-fn k14_a_renewal_never_shortens_and_never_creates() {
-    let mut world = World::held_by(&[reader("a")]);
-    assert_eq!(world.renew(&reader("a"), 5), Renewed::Yes);
-    assert_eq!(world.server.expires(KEY), Some(NOW + 30_000 * MS));
-    assert_eq!(world.renew(&reader("b"), 5), Renewed::NotOurs);
-    assert_eq!(world.holders(), ["a"]);
-}
-
 /// For a claim that is in the set and in the queue: a server that lost part of its writes has both.
 #[test]
 fn k14_a_grant_shortens_nothing_that_is_held_already() {
@@ -61,20 +52,6 @@ fn k14_a_grant_shortens_nothing_that_is_held_already() {
     assert_eq!(world.told(), ["a"], "for 3 s");
     assert_eq!(world.server.expires(KEY), Some(NOW + 30_000 * MS));
     assert_eq!(world.holders(), ["a"]);
-}
-
-/// K2: a counter would be 2, and 1 without any holder after one release.
-#[test]
-fn k2_an_acquire_executed_twice_is_one_holder() {
-    let mut world = World::held_by(&[reader("a")]);
-    world.pass(10_000);
-    let Acquired::Yours { left, .. } = world.acquire(&reader("a")) else {
-        panic!("it is its own already")
-    };
-    assert_eq!(left, Duration::from_secs(20), "and no longer");
-    assert_eq!(world.holders(), ["a"]);
-    assert!(world.give_back(&reader("a")).found);
-    assert_eq!(world.server.len(), 0);
 }
 
 #[test]

@@ -2,43 +2,6 @@
 
 use super::*;
 
-#[test]
-fn a_grant_is_for_the_claim() {
-    let mut world = World::held_by(&[writer("w")]);
-    world.queued(&reader("a"));
-    world.pass(10);
-    world.give_back(&writer("w"));
-    let [grant] = &world.wire.pushed[..] else {
-        panic!("{:?}", world.wire.pushed)
-    };
-    assert_eq!((&*grant.key, &grant.value), (KEY, &reader("a").value));
-    assert_eq!((grant.time, grant.lease), (world.time, queue::CLAIM));
-    assert_eq!(world.server.expires(KEY), Some(world.time + 3000 * MS));
-}
-
-#[test]
-fn k5_a_release_that_finds_nothing_grants_too() {
-    let mut world = World::new();
-    world.acquire_for(&writer("w"), 5);
-    world.pass(4000);
-    world.queued(&reader("a"));
-    world.pass(1000);
-    assert!(!world.give_back(&writer("w")).found);
-    assert_eq!(world.told(), ["a"]);
-}
-
-#[test]
-fn k5_a_cancel_that_finds_nothing_grants_too() {
-    let mut world = World::new();
-    world.acquire_for(&writer("w"), 5);
-    world.pass(4000);
-    world.queued(&reader("a"));
-    world.pass(1000);
-    let cancelled = world.cancel(&writer("w"));
-    assert!(!cancelled.found && cancelled.conclusive);
-    assert_eq!(world.told(), ["a"]);
-}
-
 /// The second form: the head, which does not fit, gives up.
 #[test]
 fn k5_a_cancel_of_the_head_lets_in_those_behind_it() {
@@ -152,55 +115,11 @@ fn f60_those_who_live_are_served_in_order() {
 }
 
 #[test]
-fn k8_an_acquire_executed_twice_keeps_its_one_entry() {
-    let mut world = World::held_by(&[writer("w")]);
-    for claim in [writer("a"), writer("b"), writer("a")] {
-        world.queued(&claim);
-    }
-    assert_eq!(world.line(), ["a", "b"]);
-    for name in ["w", "a"] {
-        world.give_back(&writer(name));
-    }
-    assert_eq!(world.told(), ["a", "b"], "one grant each");
-}
-
-/// The answer to the first one was lost, so the waiter has not polled yet.
-#[test]
-fn k8_an_acquire_executed_twice_is_a_sign_of_life() {
-    let mut world = World::held_by(&[writer("w")]);
-    world.queued(&reader("a"));
-    world.pass(3000);
-    world.queued(&reader("a"));
-    world.pass(3000);
-    world.give_back(&writer("w"));
-    assert_eq!(world.told(), ["a"]);
-}
-
-#[test]
-fn m1_a_poll_never_creates() {
-    let mut world = World::new();
-    for claim in [
-        reader("a"),
-        writer("a"),
-        permits("a", 1, 1),
-        owned("a", "one"),
-    ] {
-        assert!(matches!(world.poll(&claim), Polled::Gone { .. }));
-    }
-    world.granted(&owned("a", "one"));
-    assert!(
-        matches!(world.poll(&owned("b", "one")), Polled::Gone { .. }),
-        "nor an entry"
-    );
+fn m1_a_poll_adds_no_owner_to_those_that_hold() {
+    let mut world = World::held_by(&[owned("a", "one")]);
+    let answer = world.poll(&owned("b", "one"));
+    assert!(matches!(answer, Polled::Gone { .. }), "nor an entry");
     assert_eq!(world.holders(), ["a"]);
-}
-
-#[test]
-fn a_poll_comes_before_the_sweep() {
-    let mut world = World::held_by(&[writer("w")]);
-    world.queued(&reader("a"));
-    world.pass(3600);
-    assert!(matches!(world.poll(&reader("a")), Polled::Queued(_)));
 }
 
 #[test]
@@ -222,26 +141,6 @@ fn where_no_waiter_responds_the_others_keep_the_lock() {
     world.wire.unresponsive.insert("dead".to_owned());
     world.give_back(&permits("b", 2, 3));
     assert_eq!(world.holders(), ["a"]);
-
-    let mut world = World::held_by(&[writer("w")]);
-    world.queued(&reader("dead"));
-    world.wire.unresponsive.insert("dead".to_owned());
-    world.give_back(&writer("w"));
-    assert_eq!(world.server.len(), 0, "nor is an empty set left");
-}
-
-#[test]
-fn a_refused_push_keeps_the_grant_and_the_poll_finds_it() {
-    let mut world = World::held_by(&[writer("w")]);
-    world.queued(&reader("a"));
-    world.wire.forbidden = true;
-    world.give_back(&writer("w"));
-    world.pass(500);
-    let answer = world.poll(&reader("a"));
-    assert!(
-        matches!(answer, Polled::Yours { left, .. } if left.as_millis() == 2500),
-        "{answer:?}"
-    );
 }
 
 /// The holder counts on the time left, so it is never more than there is.
@@ -254,35 +153,6 @@ fn m3_yours_rounds_down() {
     };
     assert_eq!(left, Duration::from_millis(29_999));
     assert!(epoch > NOW);
-}
-
-#[test]
-fn a_late_acquire_creates_nothing() {
-    let mut world = World::new();
-    let command = Acquire {
-        claim: reader("a"),
-        lease: seconds(30),
-        not_after: world.time - 1,
-        repair_missing_ttl: None,
-    };
-    let answer = world.server.acquire(&command, world.time, &mut world.wire);
-    assert_eq!(answer, Acquired::Late { time: NOW });
-    assert_eq!(world.server.len(), 0);
-}
-
-#[test]
-fn a_cancel_is_conclusive_once_it_found_something_or_nothing_can_come() {
-    let mut world = World::held_by(&[reader("a")]);
-    let cancel = |world: &mut World, claim: &Claim, not_after| {
-        let answer = world
-            .server
-            .cancel(claim, Keep::NOT, not_after, world.time, &mut world.wire);
-        (answer.found, answer.conclusive)
-    };
-    assert_eq!(cancel(&mut world, &reader("b"), NOW), (false, false));
-    assert_eq!(cancel(&mut world, &reader("b"), NOW - 1), (false, true));
-    assert_eq!(cancel(&mut world, &reader("a"), NOW), (true, true));
-    assert_eq!(world.server.len(), 0);
 }
 
 /// A short claim protects against processes that may have stopped.
