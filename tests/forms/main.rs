@@ -3,7 +3,7 @@
 //!
 //! * `rows`: most functions, by theme, each with a call; three crates compile them, by the rules of
 //!   each edition, and `editions` runs them
-//! * under other attributes: `spans`, `handlers` and `extractors` (axum), `actix`
+//! * under other attributes: `spans`, `extractors` (axum), `actix`
 //! * in its crate: `lints`, `editions`
 //! * as a future: `sizes`
 //! * the attribute's arguments: `pools`, `errors`, `skipped`
@@ -23,7 +23,6 @@ mod actix;
 mod editions;
 mod errors;
 mod extractors;
-mod handlers;
 mod http;
 mod lints;
 mod pools;
