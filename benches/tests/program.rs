@@ -22,21 +22,26 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn the_shortest_run_leaves_a_page_and_a_picture() {
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("new/figures");
-    let words = ["--quick", "--only", "w1", "--out", out.to_str().unwrap()];
-    let ran = run(&words);
+    let out = folder.path().join("new/fig.ures");
+    let words = ["--only", "w1", "--out", out.to_str().unwrap()];
+    let ran = run(&[&["--quick", "--unpinned"], &words[..]].concat());
     assert!(ran.status.success(), "{}", text(&ran.stderr));
-    let page = read(&out.with_extension("md"));
-    for row in [
-        "| 1 | raw | 1.00 [1.00–1.00] |",
-        "| 1 | rslock | ",
-        "| 1 | dlock | ",
-        "| 1 | dlock, background | ",
+    let page = read(&folder.path().join("new/fig.ures.md"));
+    for told in [
+        " cores (nobody pinned), load ",
+        " at the start; quick: few rounds, wide quartiles.",
+        "\n\n## W1: acquire and release, one task\n\n| tasks | contender | time / raw | ",
+        " |\n| --- | --- | --- | ",
+        "\n| 1 | raw | 1.00 [1.00–1.00] |",
+        "\n| 1 | rslock | ",
+        "\n| 1 | dlock | ",
+        "\n| 1 | dlock, background | ",
+        " |\n\n1 task: 100 cycles a task in each of 20 rounds",
     ] {
-        assert!(page.contains(row), "{row}: {page}");
+        assert!(page.contains(told), "{told}: {page}");
     }
     assert!(text(&ran.stdout).contains(&page), "it is printed too");
-    let picture = read(&out.with_extension("svg"));
+    let picture = read(&folder.path().join("new/fig.ures.svg"));
     let picture = roxmltree::Document::parse(&picture).unwrap();
     assert_eq!(picture.root_element().tag_name().name(), "svg");
 }
@@ -73,7 +78,7 @@ fn growth_has_a_row_for_each_number() {
 
 #[test]
 fn bounds_has_a_row_for_each_kind_and_queue() {
-    let page = quick("bounds", &[]);
+    let [page, picture] = page_and_picture("bounds", &[]);
     for row in [
         "| exclusive | 1000 silent | ",
         "| read | 10 alive | ",
@@ -83,16 +88,58 @@ fn bounds_has_a_row_for_each_kind_and_queue() {
     ] {
         assert!(page.contains(row), "{row}: {page}");
     }
+    each_panel_is_in_the_picture(&picture);
+}
+
+#[track_caller]
+fn each_panel_is_in_the_picture(picture: &str) {
+    let picture = roxmltree::Document::parse(picture).unwrap();
+    let texts = picture.descendants().filter_map(|node| node.text());
+    let texts: Vec<&str> = texts.map(str::trim).collect();
+    for queue in ["silent", "disconnected", "alive"] {
+        let title = format!("Bounds: longest script of a release, ms; the queue is {queue}");
+        assert!(texts.contains(&title.as_str()), "{title}: {texts:?}");
+    }
+    for told in ["10", "1000", "exclusive", "permits = 1", "owner"] {
+        let times = texts.iter().filter(|text| **text == told).count();
+        assert!(times >= 3, "{told}: {texts:?}");
+    }
+    let decimals = texts.iter().filter_map(|text| text.split_once('.'));
+    let mut decimals = decimals.map(|(_, decimals)| decimals.len());
+    assert!(
+        decimals.clone().count() > 10 && decimals.all(|decimals| decimals <= 2),
+        "{texts:?}"
+    );
 }
 
 #[test]
-fn a_mistake_costs_no_run() {
-    let ran = run(&["--only", "w1,x"]);
-    assert!(!ran.status.success());
-    let told = text(&ran.stderr);
-    assert!(told.contains("`x` is no program; there are w1"), "{told}");
-    assert!(told.contains("--quick"), "{told}");
-    assert!(ran.stdout.is_empty());
+fn a_mistake_is_named_and_costs_no_run() {
+    for (words, told) in [
+        ("--fast", "`--fast` is no argument; arguments: [--quick]"),
+        ("--only", "--only needs a value"),
+        ("--locks 0", "--locks 0: not a whole number, 1 to"),
+        ("--locks 1e6", "--locks 1e6: not a whole number"),
+        ("--each-way -1", "--each-way -1: not a number, 0 to"),
+        ("--each-way NaN", "--each-way NaN: not a number, 0 to"),
+        ("--window 0", "--window 0: not a whole number, 1 to"),
+        ("--ttl 3601", "--ttl 3601: not a whole number, 1 to 3600;"),
+        ("--out  ", "--out needs a value"),
+        ("--only w1,w9", "`w9` is no program; there are w1"),
+        ("--only  ", "--only needs a value"),
+        ("--only w1,", "`` is no program"),
+        ("--only W1", "`W1` is no program"),
+    ] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_dlock-benches"));
+        let program = program.args(words.split_terminator(' '));
+        let ran = program.env("PATH", "").output().unwrap(); // without a server nothing runs
+        let said = text(&ran.stderr);
+        assert!(
+            !ran.status.success() && ran.stdout.is_empty(),
+            "{words}: {said}"
+        );
+        let is_named = said.starts_with(&format!("dlock-benches: {told}"));
+        assert!(is_named && said.contains("--only w1,w2"), "{words}: {said}");
+    }
 }
 
 #[test]
@@ -186,12 +233,17 @@ fn without_valgrind_it_says_what_to_install() {
 
 /// The page of one program.
 fn quick(program: &str, words: &[&str]) -> String {
+    let [page, _] = page_and_picture(program, words);
+    page
+}
+
+fn page_and_picture(program: &str, words: &[&str]) -> [String; 2] {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("figures");
     let first = ["--quick", "--only", program, "--out", out.to_str().unwrap()];
     let ran = run(&[&first, words].concat());
     assert!(ran.status.success(), "{}", text(&ran.stderr));
-    read(&out.with_extension("md"))
+    ["md", "svg"].map(|ending| read(&out.with_extension(ending)))
 }
 
 fn read(path: &Path) -> String {

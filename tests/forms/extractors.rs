@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, FromRef, Path, Query, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router, debug_handler};
@@ -55,11 +56,10 @@ impl IntoResponse for ShopError {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
-        (
-            status,
-            self.0.key().map(ToString::to_string).unwrap_or_default(),
-        )
-            .into_response()
+        let seconds = self.0.retry_after().map_or(0, |after| after.as_secs());
+        let headers = [(header::RETRY_AFTER, seconds.to_string())];
+        let key = self.0.key().map(ToString::to_string).unwrap_or_default();
+        (status, headers, key).into_response()
     }
 }
 
@@ -133,8 +133,14 @@ async fn skipped(State(locks): State<LockPool>) -> Result<(), ShopError> {
     Err(ShopError(LockError::ShutDown))
 }
 
+/// The pool is that of the scope which a middleware puts around every request.
+#[distributed_lock(key = "line:<id>:<line>", wait = "0s", map_err = ShopError)]
+async fn in_scope(Path((id, line)): Path<(u64, String)>) -> Result<impl IntoResponse, ShopError> {
+    Ok((StatusCode::ACCEPTED, format!("{id} {line} {}", held())))
+}
+
 /// A generic handler, as in a generic router.
-#[distributed_lock(key = "generic:<N>", pool = locks)]
+#[distributed_lock(key = "generic:<N>", wait = "0s", pool = locks)]
 async fn generic<S: Clone + Send + Sync + 'static, const N: usize>(
     State(locks): State<LockPool>,
     _: State<S>,
@@ -145,7 +151,7 @@ async fn generic<S: Clone + Send + Sync + 'static, const N: usize>(
 struct Handlers;
 
 impl Handlers {
-    #[distributed_lock(key = "associated:<id>", pool = locks)]
+    #[distributed_lock(key = "associated:<id>", wait = "0s", pool = locks)]
     async fn associated(
         State(locks): State<LockPool>,
         Path(id): Path<u8>,
@@ -154,7 +160,7 @@ impl Handlers {
     }
 
     /// A method's future behind a closure.
-    #[distributed_lock(key = "method:<id>", pool = locks)]
+    #[distributed_lock(key = "method:<id>", wait = "0s", pool = locks)]
     async fn method(self: Arc<Self>, id: u8, locks: LockPool) -> Result<String, ShopError> {
         Ok(held())
     }
@@ -170,6 +176,11 @@ impl Handlers {
 
 async fn serve(locks: LockPool) -> SocketAddr {
     let shop = Arc::new(Shop { name: "eu" });
+    let scoped = locks.clone();
+    let scope = from_fn(move |request: Request, next: Next| {
+        let pool = scoped.clone();
+        async move { pool.scope(next.run(request)).await }
+    });
     let app = Router::new()
         .route("/debug/above", post(debug_above))
         .route("/debug/below", get(debug_below))
@@ -177,10 +188,12 @@ async fn serve(locks: LockPool) -> SocketAddr {
         .route("/request/{id}", post(whole_request))
         .route("/bare", get(bare_impl))
         .route("/skipped", get(skipped))
+        .route("/scope/{id}/{line}", get(in_scope))
         .route("/generic", get(generic::<App, 3>))
         .route("/associated/{id}", get(Handlers::associated))
         .route("/method/{id}", Arc::new(Handlers).routes())
         .layer(Extension(locks.clone()))
+        .layer(scope)
         .with_state(App { locks, shop });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -188,58 +201,28 @@ async fn serve(locks: LockPool) -> SocketAddr {
     address
 }
 
-#[tokio::test]
-async fn extractors_reach_the_key_and_the_body() {
-    let address = serve(memory().await).await;
-    let order = r#"{"user":7,"item":"a b"}"#;
-    let response = http::post(address, "/debug/above", order).await;
-    let item = "a b eu order:7:a%20b";
-    http::check(&response, 200, &format!(r#"{{"user":7,"item":"{item}"}}"#));
-    let response = http::post(address, "/unpacked/7", "text").await;
-    http::check(&response, 200, "eu /unpacked/7 text POST 7 eu");
-    let response = http::post(address, "/request/7", "four").await;
-    http::check(&response, 200, "7 4 request:7");
-    for (path, status, body) in [
-        ("/debug/below?page=3", 201, "eu 3 page:3:eu"),
-        ("/bare", 200, "bare"),
-        ("/skipped", 503, ""),
-        ("/generic", 200, "generic:3"),
-        ("/associated/5", 200, "associated:5"),
-        ("/method/5", 200, "method:5"),
-    ] {
-        http::check(&http::get(address, path).await, status, body);
-    }
-}
+const ROWS: &str = r#"
+POST /debug/above {"user":7,"item":"a"} | 200 {"user":7,"item":"a eu order:7:a"} | order:7:a | 409 order:7:a
+POST /debug/above {"user":8,"item":"b c"} | 200 {"user":8,"item":"b c eu order:8:b%20c"} | order:8:b%20c | 409 order:8:b%20c
+GET /debug/below?page=3 | 201 eu 3 page:3:eu | page:3:eu | 409 page:3:eu
+POST /unpacked/7 text | 200 eu /unpacked/7 text POST 7 eu | POST 7 eu | 409 POST 7 eu
+POST /request/7 four | 200 7 4 request:7 | request:7 | 409 request:7
+GET /bare | 200 bare | bare | 409 *
+GET /skipped | 503 | optional | 200
+GET /scope/7/a%2Fb | 202 7 a/b line:7:a%2Fb | line:7:a%2Fb | 409 line:7:a%2Fb
+GET /generic | 200 generic:3 | generic:3 | 409 generic:3
+GET /associated/5 | 200 associated:5 | associated:5 | 409 associated:5
+GET /method/5 | 200 method:5 | method:5 | 409 method:5
+"#;
 
 #[tokio::test]
-async fn a_busy_lock_is_each_handlers_response() {
+async fn each_handler_locks_what_its_request_names() {
     let pool = memory().await;
     let address = serve(pool.clone()).await;
-    for key in [
-        "order:7:x",
-        "page:3:eu",
-        "POST 7 eu",
-        "request:7",
-        "bare",
-        "optional",
-    ] {
-        std::mem::forget(pool.lock(key).acquire().await.unwrap());
-    }
-    let order = r#"{"user":7,"item":"x"}"#;
-    let response = http::post(address, "/debug/above", order).await;
-    http::check(&response, 409, "order:7:x");
-    let response = http::get(address, "/debug/below?page=3").await;
-    http::check(&response, 409, "page:3:eu");
-    let response = http::post(address, "/unpacked/7", "").await;
-    http::check(&response, 409, "POST 7 eu");
-    let response = http::post(address, "/request/7", "").await;
-    http::check(&response, 409, "request:7");
-    let response = http::get(address, "/bare").await;
-    assert!(response.starts_with("HTTP/1.1 409 "), "{response}");
-    http::check(&http::get(address, "/skipped").await, 200, "");
-    let response = http::get(address, "/debug/below?page=x").await;
-    assert!(
-        response.starts_with("HTTP/1.1 400 "),
-        "the extractor's own: {response}"
-    );
+    http::check_rows(ROWS, address, &pool).await;
+    let response = http::ask(address, "GET /debug/below?page=x").await;
+    http::check(&response, "400 *"); // the extractor's own
+    let _busy = pool.lock("request:7").acquire().await.unwrap();
+    let response = http::ask(address, "POST /request/7").await;
+    assert!(response.contains("\r\nretry-after: "), "{response}");
 }

@@ -56,3 +56,19 @@ async fn without_any_the_scope_decides() {
     let nowhere = by_scope().await.unwrap_err();
     assert!(matches!(nowhere, LockError::NotInitialized));
 }
+
+/// Below `#[tokio::test]` the function is no longer async, so the lock goes above. There is no
+/// pool, so the body does not run.
+#[distributed_lock(key = "test", on_error = |error: LockError| assert!(matches!(error, LockError::NotInitialized)))]
+#[tokio::test]
+async fn above_tokio_test_is_where_it_goes() {
+    panic!("ran without a lock");
+}
+
+/// The arguments of both attributes, and the attribute between them, are kept.
+#[distributed_lock(key = "test", pool = crate::memory().await, on_error = |error| unreachable!("{error}"))]
+#[should_panic(expected = "under test")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn above_tokio_test_with_its_arguments() {
+    panic!("under {}", held());
+}

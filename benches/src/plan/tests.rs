@@ -53,32 +53,3 @@ fn more_locks_have_a_longer_ttl_unless_it_is_said() {
     assert_eq!(kept(&["--locks", "1000000", "--ttl", "30"]), (30, 30));
     assert_eq!(kept(&["--window", "1", "--ttl", "3"]), (3, 1));
 }
-
-#[test]
-fn a_mistake_is_named_and_answered_with_what_to_write() {
-    for (words, told) in [
-        (
-            &["--fast"][..],
-            "`--fast` is no argument; arguments: [--quick]",
-        ),
-        (&["--only"], "--only needs a value"),
-        (&["--locks", "0"], "--locks 0: not a whole number, 1 to"),
-        (&["--locks", "1e6"], "--locks 1e6: not a whole number"),
-        (&["--each-way", "-1"], "--each-way -1: not a number, 0 to"),
-        (&["--each-way", "NaN"], "--each-way NaN: not a number, 0 to"),
-        (&["--window", "0"], "--window 0: not a whole number, 1 to"),
-        (
-            &["--ttl", "3601"],
-            "--ttl 3601: not a whole number, 1 to 3600;",
-        ),
-        (&["--out", ""], "--out needs a value"),
-        (&["--only", "w1,w9"], "`w9` is no program; there are w1"),
-        (&["--only", ""], "--only needs a value"),
-        (&["--only", "w1,"], "`` is no program"),
-        (&["--only", "W1"], "`W1` is no program"),
-    ] {
-        let refused = plan(words).unwrap_err().to_string();
-        assert!(refused.starts_with(told), "{words:?}: {refused}");
-        assert!(refused.contains("--only w1,w2"), "{refused}");
-    }
-}

@@ -73,10 +73,6 @@ impl Lab {
         let found = audit::audit(&mut self.stall, self.size, sales).await;
         found.unwrap().0
     }
-
-    pub(crate) async fn cmd(&self, words: &[&str]) {
-        self.server.cmd(words).await;
-    }
 }
 
 pub(crate) fn place(server: &RedisServer, length: Duration) -> Place {

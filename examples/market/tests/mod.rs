@@ -1,7 +1,7 @@
 //! Each way keeps the books, each outcome occurs, and the audit finds errors. No test looks at
 //! speed.
 
-mod audit;
+mod books;
 mod lab;
 mod moves;
 mod program;

@@ -1,17 +1,18 @@
 //! The program as a user starts it: its output, and its exit status. It is this test binary,
-//! started again.
+//! started again. A [`Run`] is also what other tests look at from outside.
 
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use dlock_harness::wait::within;
 use dlock_harness::{RedisServer, until};
 use redis::aio::MultiplexedConnection;
-use rustix::process::{Pid, Signal, getpgid, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::task::JoinHandle;
 
 /// Longer than any of these takes.
-const CAP: Duration = Duration::from_secs(30);
+pub(super) const CAP: Duration = Duration::from_secs(30);
 
 const WORDS: &str = "MARKET_TEST_WORDS";
 
@@ -19,7 +20,7 @@ const WORDS: &str = "MARKET_TEST_WORDS";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn itself() {
     if let Ok(words) = std::env::var(WORDS) {
-        let words = words.split_whitespace().map(str::to_owned);
+        let words = words.split_terminator(' ').map(str::to_owned);
         let status = crate::status(words).await;
         std::process::exit(status.into());
     }
@@ -38,35 +39,114 @@ fn program(words: &str, url: Option<&str>) -> Command {
     program
 }
 
-async fn output(words: &str, url: Option<&str>) -> (Option<i32>, String, String) {
-    let child = program(words, url).spawn().unwrap();
-    ended(child).await
+/// How the program ended, and what it wrote.
+pub(super) struct Ended {
+    pub(super) status: Option<i32>,
+    pub(super) said: String,
+    pub(super) told: String,
 }
 
-async fn ended(child: Child) -> (Option<i32>, String, String) {
-    let output = tokio::task::spawn_blocking(move || child.wait_with_output());
-    let output = within(CAP, output).await.expect("it ends").unwrap();
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = output.unwrap();
-    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
-    (status.code(), stdout, stderr)
+/// A program that runs on a server of its own.
+pub(super) struct Run {
+    pub(super) server: RedisServer,
+    program: Pid,
+    output: JoinHandle<std::io::Result<Output>>,
 }
+
+impl Run {
+    pub(super) fn start(words: &str) -> Self {
+        let server = RedisServer::start();
+        let (program, output) = begin(words, Some(&server.url()));
+        Self {
+            server,
+            program,
+            output,
+        }
+    }
+
+    /// The name of the run in hand, once something was bought.
+    pub(super) async fn market(&self) -> String {
+        until("something was bought", CAP, async || {
+            self.server.commandstats("hincrby").await > 0
+        })
+        .await;
+        let keys = self.server.keys().await;
+        let mut names = keys.iter().filter_map(|key| key.strip_suffix(":users:1"));
+        names.next().unwrap().to_owned()
+    }
+
+    /// Ends the run in hand.
+    pub(super) async fn interrupted(self) -> Ended {
+        kill_process(self.program, Signal::INT).unwrap();
+        ended(self.output).await
+    }
+
+    /// Waits until it has ended by itself; it left nothing at the server.
+    pub(super) async fn ended(self) -> Ended {
+        let ended = ended(self.output).await;
+        assert_eq!(self.server.keys().await, Vec::<String>::new());
+        ended
+    }
+}
+
+fn begin(words: &str, url: Option<&str>) -> (Pid, JoinHandle<std::io::Result<Output>>) {
+    let mut program = tokio::process::Command::from(program(words, url));
+    let child = program.kill_on_drop(true).spawn().unwrap();
+    let id = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
+    (id, tokio::spawn(child.wait_with_output()))
+}
+
+async fn output(words: &str, url: Option<&str>) -> Ended {
+    ended(begin(words, url).1).await
+}
+
+async fn ended(output: JoinHandle<std::io::Result<Output>>) -> Ended {
+    let output = within(CAP, output).await.expect("it ends").unwrap();
+    let output = output.unwrap();
+    let [said, told] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    Ended {
+        status: output.status.code(),
+        said,
+        told,
+    }
+}
+
+/// Of each: the arguments, and what is wrong.
+const MISTAKES: [(&str, &str); 11] = [
+    ("--seconds 0", "--seconds 0: not a whole number, 1 to 60"),
+    ("--seconds 61", "--seconds 61: not a whole number, 1 to 60"),
+    ("--seconds -1", "--seconds -1: not a whole number, 1 to 60"),
+    (
+        "--seconds 1.5",
+        "--seconds 1.5: not a whole number, 1 to 60",
+    ),
+    (
+        "--way item --seconds 3s",
+        "--seconds 3s: not a whole number, 1 to 60",
+    ),
+    ("--seconds  ", "--seconds : not a whole number, 1 to 60"),
+    ("--way item --seconds", "--seconds needs a value"),
+    ("--svg", "--svg needs a value"),
+    ("--svg a.svg --way none", "--way none: not one of the ways"),
+    ("--fast", "`--fast` is no argument"),
+    ("3", "`3` is no argument"),
+];
 
 #[tokio::test]
-async fn a_wrong_argument() {
-    let (status, _, told) = output("--seconds 0", None).await;
-    assert_eq!(status, Some(1));
-    assert!(told.starts_with("market: --seconds 0: not a whole number, 1 to 60; arguments: ["));
+async fn mistakes_say_what_is_wrong() {
+    for (words, wrong) in MISTAKES {
+        let Ended { status, told, .. } = output(words, Some("memory://")).await;
+        let usage = "arguments: [--seconds 1-60] [--way watch|market|item] [--svg FILE]; --help explains them";
+        assert_eq!(told, format!("market: {wrong}; {usage}\n"), "{words}");
+        assert_eq!(status, Some(1), "{words}");
+    }
 }
 
 /// Help wins over all other arguments, and starts no server.
 #[tokio::test]
 async fn help() {
     for words in ["--help", "-h", "--seconds 0 --help"] {
-        let (status, said, told) = output(words, Some("memory://")).await;
+        let Ended { status, said, told } = output(words, Some("memory://")).await;
         assert_eq!((status, told.as_str()), (Some(0), ""));
         for option in [
             "--way watch ",
@@ -98,7 +178,7 @@ fn explains_the_columns(said: &str) {
 
 #[tokio::test]
 async fn no_server_in_memory() {
-    let (status, _, told) = output("", Some("memory://")).await;
+    let Ended { status, told, .. } = output("", Some("memory://")).await;
     assert_eq!(status, Some(1));
     assert!(
         told.starts_with("market: several connections need a server: "),
@@ -111,7 +191,7 @@ async fn no_server_in_memory() {
 async fn no_server_at_all() {
     let server = RedisServer::start();
     server.kill9(); // its port stays ours
-    let (status, _, told) = output("", Some(&server.url())).await;
+    let Ended { status, told, .. } = output("", Some(&server.url())).await;
     assert_eq!(status, Some(1));
     assert!(
         told.starts_with("market: redis can't be reached: check that it runs"),
@@ -125,29 +205,34 @@ async fn no_server_at_all() {
 
 #[tokio::test]
 async fn a_whole_run_with_its_picture() {
-    let server = RedisServer::start();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("market.svg");
-    let words = format!("--seconds 1 --way watch --svg {}", file.display());
-    let (status, table, told) = output(&words, Some(&server.url())).await;
+    let words = format!("--svg {} --seconds 1", file.display());
+    let run = Run::start(&words).ended().await;
+    let Ended { status, said, told } = run;
     assert_eq!(status, Some(0), "{told}");
-    for size in ["1/1", "5/1", "5/5"] {
-        let row = format!("| WATCH/MULTI/EXEC | {size} | ");
-        assert_eq!(
-            table.lines().filter(|line| line.starts_with(&row)).count(),
-            1,
-            "{table}"
-        );
-        assert!(
-            told.contains(&format!("WATCH/MULTI/EXEC, {size}: 1 s …")),
-            "{told}"
-        );
-    }
-    assert!(table.contains("\nAudited after each run (3): "), "{table}");
-    explains_the_columns(&table);
     let picture = std::fs::read_to_string(file).unwrap();
-    assert!(picture.contains("WATCH/MULTI/EXEC") && picture.contains("5 sell, 5 buy"));
-    assert_eq!(server.keys().await, Vec::<String>::new());
+    assert!(picture.contains("5 sell, 5 buy"));
+    for way in ["WATCH/MULTI/EXEC", "one lock", "lock per item"] {
+        for size in ["1/1", "5/1", "5/5"] {
+            let row = format!("| {way} | {size} | ");
+            let rows = said.lines().filter(|line| line.starts_with(&row));
+            assert_eq!(rows.count(), 1, "{said}");
+            assert!(told.contains(&format!("{way}, {size}: 1 s …")), "{told}");
+        }
+        assert!(picture.contains(way), "{way}");
+    }
+    assert!(said.contains("\nAudited after each run (9): "), "{said}");
+    explains_the_columns(&said);
+}
+
+#[tokio::test]
+async fn without_arguments_a_run_lasts_for_three_seconds() {
+    let run = Run::start("");
+    run.market().await;
+    let Ended { status, told, .. } = run.interrupted().await;
+    assert_eq!(status, Some(130), "{told}");
+    assert!(told.starts_with("WATCH/MULTI/EXEC, 1/1: 3 s …\n"), "{told}");
 }
 
 /// Ctrl-C in a terminal goes to the program and to all that it started. The private server must

@@ -1,57 +1,68 @@
 //! Whole but short runs: their reports match the audit, and the audit catches a way without
 //! exclusion.
 
-use std::sync::atomic::Ordering;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dlock_harness::wait::within;
 use dlock_harness::{RedisServer, until};
 
 use super::lab::{Careless, place};
+use super::program::{CAP, Ended, Run};
 use crate::error::MarketError;
 use crate::load::{self, Size};
 use crate::report::Report;
-use crate::ways::{Coarse, Optimistic, PerItem, Way};
+use crate::ways::{Coarse, Optimistic, Way};
 
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Longer than any run takes that ends.
-const CAP: Duration = Duration::from_secs(30);
-
-/// Runs until something was bought; without correct books there is no report.
-async fn keeps_the_books<W: Way>() -> Report {
-    let server = RedisServer::start();
-    let mut place = place(&server, SHORT);
+/// Runs until each answer was given; without correct books the program fails.
+async fn keeps_the_books(way: &str, name: &str, retries: RangeInclusive<u64>) {
+    let mut seconds = 1;
     loop {
-        let report = within(CAP, load::run::<W>(&place, Size::new(5, 5))).await;
-        let report = report.expect("a run ends").unwrap();
-        assert_eq!(server.keys().await, Vec::<String>::new());
-        if report.bought > 0 && report.listed > 0 {
-            assert!(report.bought <= report.listed, "{report:?}");
-            assert!(report.listed <= report.items, "{report:?}");
-            assert!(report.mean > Duration::ZERO && report.p99 > Duration::ZERO);
-            return report;
+        let run = Run::start(&format!("--way {way} --seconds {seconds}"));
+        let Ended { status, said, told } = run.ended().await;
+        assert_eq!(status, Some(0), "{told}");
+        assert!(said.contains(Report::HEAD), "{said}");
+        let row = format!("| {name} | 5/5 | ");
+        let row = said.lines().find_map(|line| line.strip_prefix(&row));
+        let cells: Vec<&str> = row.unwrap().trim_end_matches(" |").split(" | ").collect();
+        let [listed, bought, met, mean, p99, _, refused @ ..] = cells.as_slice() else {
+            panic!("{said}");
+        };
+        let number = |cell: &str| cell.parse::<u64>().unwrap();
+        let (_, items) = said.split_once("Audited after each run (3): ").unwrap();
+        let items = number(items.split(' ').next().unwrap());
+        assert!(
+            number(bought) <= number(listed) && number(listed) <= items,
+            "{said}"
+        );
+        assert!(number(met) <= *retries.end(), "{said}");
+        let refused: Vec<u64> = refused.iter().map(|cell| number(cell)).collect();
+        if !refused.contains(&0) && number(bought) > 0 && retries.contains(&number(met)) {
+            assert_eq!(refused.len(), 3, "{said}");
+            let times = [mean, p99].map(|time| time.parse::<f64>().unwrap());
+            assert!(times.iter().all(|time| *time > 0.0), "{said}");
+            return;
         }
-        place.length *= 2; // the machine may be busy
-        assert!(place.length < CAP, "{report:?}");
+        seconds *= 2; // the machine may be busy
+        assert!(seconds < CAP.as_secs(), "{said}");
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn watched() {
-    keeps_the_books::<Optimistic>().await;
+    keeps_the_books("watch", "WATCH/MULTI/EXEC", 1..=u64::MAX).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn under_one_lock() {
-    let report = keeps_the_books::<Coarse>().await;
-    assert_eq!(report.retries, 0, "nobody waits for 5 s");
+    keeps_the_books("market", "one lock", 0..=0).await; // nobody waits for 5 s
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn under_a_lock_per_item() {
-    let report = keeps_the_books::<PerItem>().await;
-    assert_eq!(report.retries, 0, "nobody waits for 5 s");
+    keeps_the_books("item", "lock per item", 0..=0).await; // nobody waits for 5 s
 }
 
 /// Ten participants read before any writes, so the load collides, and the audit finds it.
@@ -80,22 +91,6 @@ async fn a_way_without_a_lock_is_caught() {
         told.contains("in two places") || told.contains("sold twice"),
         "{told}"
     );
-}
-
-/// A run that is told to stop ends at once, and its results count.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_is_told_to_stop() {
-    let server = RedisServer::start();
-    let place = place(&server, Duration::from_secs(3600));
-    let told = place.told.clone();
-    let run = tokio::spawn(async move { load::run::<PerItem>(&place, Size::new(1, 1)).await });
-    until("something was bought", CAP, async || {
-        server.commandstats("hincrby").await > 0
-    })
-    .await;
-    told.store(true, Ordering::Relaxed);
-    let report = within(CAP, run).await.expect("it ends").unwrap().unwrap();
-    assert!(report.bought > 0, "{report:?}");
 }
 
 /// Its connection is cut; the others could go on for an hour.

@@ -1,56 +1,11 @@
-//! What is read from the command line, what is counted, and what is written: the table and the
-//! picture.
+//! What is written: the table and the picture.
 
 use std::time::Duration;
 
-use dlock_runtime::{LockError, LockPool, Wait};
-
-use crate::arguments::{Kind, Plan};
 use crate::chart;
-use crate::error::MarketError;
 use crate::goods::{Buying, Cents, Listing};
 use crate::load::Size;
 use crate::report::{Report, Tally};
-
-fn plan(words: &[&str]) -> Result<Plan, String> {
-    let words = words.iter().map(|word| (*word).to_owned());
-    Plan::parse(words).map_err(|error| error.to_string())
-}
-
-#[test]
-fn no_arguments_are_all_ways() {
-    let plan = plan(&[]).unwrap();
-    assert_eq!(plan.length, Duration::from_secs(3));
-    assert_eq!(plan.ways, Kind::ALL);
-    assert_eq!(plan.svg, None);
-}
-
-#[test]
-fn arguments_in_any_order() {
-    let words = ["--svg", "a.svg", "--way", "item", "--seconds", "60"];
-    let plan = plan(&words).unwrap();
-    assert_eq!(plan.length, Duration::from_secs(60));
-    assert_eq!(plan.ways, [Kind::Item]);
-    assert_eq!(plan.svg, Some("a.svg".into()));
-}
-
-#[test]
-fn wrong_arguments_say_what_is_wrong() {
-    let check = |words: &[&str], expected: &str| {
-        let error = plan(words).unwrap_err();
-        let usage = "; arguments: [--seconds 1-60] [--way watch|market|item] [--svg FILE]; --help explains them";
-        assert_eq!(error, format!("{expected}{usage}"), "{words:?}");
-    };
-    let seconds = |word| format!("--seconds {word}: not a whole number, 1 to 60");
-    for word in ["0", "61", "-1", "1.5", "3s", ""] {
-        check(&["--seconds", word], &seconds(word));
-    }
-    check(&["--seconds"], "--seconds needs a value");
-    check(&["--svg"], "--svg needs a value");
-    check(&["--way", "none"], "--way none: not one of the ways");
-    check(&["--fast"], "`--fast` is no argument");
-    check(&["3"], "`3` is no argument");
-}
 
 fn report(way: &'static str, size: Size, times: &[u64]) -> Report {
     let tally = Tally::default();
@@ -86,28 +41,6 @@ fn a_row_of_the_table() {
             .lines()
             .all(|line| columns(line) == columns(&row))
     );
-}
-
-/// A lock that was busy for the whole `wait` is no error, for it may be free now; a pool that is
-/// shut down is one.
-#[tokio::test]
-async fn a_busy_lock_is_a_retry() {
-    let pool = LockPool::connect("memory://").await.unwrap();
-    let held = pool.lock("market").acquire().await.unwrap();
-    let again = pool.lock("market").wait(Wait::Once).acquire().await;
-    let tally = Tally::default();
-    let busy = tally.answer::<()>(Err(again.unwrap_err().into()));
-    assert_eq!(busy.unwrap(), None);
-    drop(held);
-    pool.shutdown().await;
-    let shut = pool.lock("market").acquire().await.unwrap_err();
-    let error = tally.answer::<()>(Err(shut.into())).unwrap_err();
-    assert!(
-        matches!(error, MarketError::Lock(LockError::ShutDown)),
-        "{error:?}"
-    );
-    let report = Report::new("", Size::new(1, 1), Duration::ZERO, 0, &tally, Vec::new());
-    assert_eq!(report.retries, 1);
 }
 
 #[test]

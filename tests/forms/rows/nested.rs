@@ -3,7 +3,7 @@
 
 use dlock_runtime::{LockError, distributed_lock};
 
-use crate::{held, on_memory};
+use super::held;
 
 async fn around() -> Result<Vec<String>, LockError> {
     #[distributed_lock(key = "nested:<id>")]
@@ -81,13 +81,9 @@ async fn inside_a_body() -> Result<[String; 2], LockError> {
     }
 }
 
-#[tokio::test]
-async fn in_functions_blocks_constants_and_bodies() {
-    on_memory(async {
-        let keys = ["nested:1 nested twice:2", "local:3", "block", "closure"];
-        assert_eq!(around().await.unwrap(), keys);
-        assert_eq!(Shop.called().await.unwrap(), "constant:1");
-        assert_eq!(inside_a_body().await.unwrap(), ["outer", "inner"]);
-    })
-    .await;
+pub(super) async fn rows() {
+    let keys = ["nested:1 nested twice:2", "local:3", "block", "closure"];
+    ok!(around(), keys);
+    ok!(Shop.called(), "constant:1");
+    ok!(inside_a_body(), ["outer", "inner"]);
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use dlock_runtime::{LockError, distributed_lock, lock_key};
 
-use crate::{held, on_memory};
+use super::{held, memory};
 
 /// As arguments, in the key, and as bindings of the body.
 #[allow(clippy::too_many_arguments, reason = "many are the point")]
@@ -68,26 +68,6 @@ mod items {
         assert_eq!(guard.key().as_str(), "lock:items");
         Ok((key + pool + value, held()))
     }
-}
-
-#[tokio::test]
-async fn variables_and_constants_of_our_names() {
-    let pool = crate::memory().await;
-    pool.scope(async {
-        let outcome = arguments(1, 2, 3, 4, 5, 6, 7, 8).await.unwrap();
-        assert_eq!(outcome, (42, "1:2:3:4:5:6:7:8".to_owned()));
-        let outcome = expressions("a", &pool, "b", 1).await;
-        assert_eq!(outcome, Ok("a b".to_owned()));
-        let outcome = items::under(pool.clone()).await.unwrap();
-        assert_eq!(outcome, (6, "items".to_owned()));
-    })
-    .await;
-    let _busy = pool.lock("a").acquire().await.unwrap();
-    let refused = tokio::time::timeout(
-        std::time::Duration::from_secs(60),
-        Box::pin(expressions("\n", &pool, "b", 1)),
-    );
-    assert!(refused.await.unwrap().unwrap_err().starts_with("b1"));
 }
 
 /// All names of the prelude, and more, mean something else here.
@@ -172,7 +152,7 @@ mod everything {
     ) -> Outcome<::core::option::Option<(u32, ::std::string::String)>, dlock_runtime::LockError>
     {
         let _: &dlock_runtime::LockGuard = lock;
-        Outcome::Ok(::core::option::Option::Some((id, crate::held())))
+        Outcome::Ok(::core::option::Option::Some((id, crate::rows::held())))
     }
 
     #[distributed_lock(key = "everything:<id>", pool = pool.clone(), map_err = |_| 0)]
@@ -180,7 +160,7 @@ mod everything {
         id: u32,
         pool: &dlock_runtime::LockPool,
     ) -> Outcome<::std::string::String, u8> {
-        Outcome::Ok(crate::held())
+        Outcome::Ok(crate::rows::held())
     }
 }
 
@@ -193,26 +173,16 @@ mod dlock_runtime_of_the_users {
 
     #[::dlock_runtime::distributed_lock(key = "module")]
     pub(crate) async fn hidden() -> Result<String, ::dlock_runtime::LockError> {
-        Ok(crate::held())
+        Ok(crate::rows::held())
     }
-}
-
-#[tokio::test]
-async fn types_modules_and_macros_of_the_standard_librarys_names() {
-    on_memory(async {
-        let outcome = everything::hidden(1).await.unwrap();
-        assert_eq!(outcome, Some((1, "everything:1".to_owned())));
-        let pool = crate::memory().await;
-        let outcome = everything::with_pool(2, &pool).await;
-        assert_eq!(outcome, Ok("everything:2".to_owned()));
-        let key = dlock_runtime_of_the_users::hidden().await.unwrap();
-        assert_eq!(key, "module");
-    })
-    .await;
 }
 
 /// Every type has methods with the names that the expansion calls, by value, by reference and by
 /// exclusive reference.
+#[allow(
+    clippy::wildcard_imports,
+    reason = "each module has one trait of its own"
+)]
 mod blanket {
     use super::{LockError, Mutex, distributed_lock, held, lock_key};
 
@@ -286,14 +256,22 @@ mod blanket {
     const CONSTANT: char = 'c';
 }
 
-#[tokio::test]
-async fn methods_that_every_type_has() {
-    let pool = &crate::memory().await;
-    let outcome = blanket::by_value::locked(1, pool).await.unwrap();
-    assert_eq!(outcome.as_deref(), Some("value:1:c"));
+pub(super) async fn rows() {
+    ok!(arguments(1, 2, 3, 4, 5, 6, 7, 8), (42, "1:2:3:4:5:6:7:8"));
+    let pool = memory().await;
+    ok!(expressions("a", &pool, "b", 1), "a b");
+    ok!(items::under(pool.clone()), (6, "items"));
+    let refused = expressions("\n", &pool, "b", 1).await;
+    assert!(refused.unwrap_err().starts_with("b1"));
+    ok!(everything::hidden(1), Some((1, "everything:1")));
+    ok!(everything::with_pool(2, &pool), "everything:2");
+    ok!(dlock_runtime_of_the_users::hidden(), "module");
+    ok!(blanket::by_value::locked(1, &pool), Some("value:1:c"));
     assert_eq!(blanket::by_value::key(1).as_str(), "value:1");
-    let outcome = blanket::by_reference::locked(1, pool).await.unwrap();
-    assert_eq!(outcome.as_deref(), Some("reference:1:c"));
-    let outcome = blanket::by_exclusive_reference::locked(1, pool).await;
-    assert_eq!(outcome.unwrap().as_deref(), Some("exclusive:1:c"));
+    ok!(
+        blanket::by_reference::locked(1, &pool),
+        Some("reference:1:c")
+    );
+    let call = blanket::by_exclusive_reference::locked(1, &pool);
+    ok!(call, Some("exclusive:1:c"));
 }

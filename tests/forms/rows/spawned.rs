@@ -1,8 +1,14 @@
 //! Where a locked function's future may go: into another task, a set, behind a pointer; also with
 //! `Send + !Sync` arguments, and recursive.
 
+#![allow(
+    rust_2021_incompatible_closure_captures,
+    reason = "the closures of a row, either way"
+)]
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc;
 
@@ -10,7 +16,7 @@ use dlock_runtime::{LockError, LockPool, distributed_lock};
 use futures_util::stream::{self, FuturesUnordered, StreamExt as _};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::{held, memory, on_memory};
+use super::{held, memory};
 
 #[distributed_lock(key = "cell:<cell.get()>", pool = pool)]
 async fn not_sync(
@@ -35,22 +41,6 @@ async fn calls(
     Ok((call(id), held()))
 }
 
-#[tokio::test]
-async fn arguments_that_are_send_but_not_sync() {
-    let pool = memory().await;
-    let (sender, receiver) = mpsc::channel();
-    let task = tokio::spawn(not_sync(
-        Cell::new(4),
-        RefCell::default(),
-        receiver,
-        pool.clone(),
-    ));
-    sender.send(3).unwrap();
-    assert_eq!(task.await.unwrap().unwrap(), (7, "cell:4".to_owned()));
-    let task = tokio::spawn(async move { calls(1, Box::new(|id| id + 1), &pool).await });
-    assert_eq!(task.await.unwrap().unwrap(), (2, "once:1".to_owned()));
-}
-
 #[distributed_lock(key = "item:<id>", pool = pool)]
 async fn item(pool: LockPool, id: u32) -> Result<String, LockError> {
     yield_now().await;
@@ -65,24 +55,6 @@ async fn borrowed(text: &str, id: u32) -> Result<String, LockError> {
 
 fn expected() -> BTreeSet<String> {
     (0..5).map(|id| format!("item:{id}")).collect()
-}
-
-#[tokio::test]
-async fn in_sets_and_streams() {
-    let pool = memory().await;
-    let mut set: JoinSet<_> = (0..5).map(|id| item(pool.clone(), id)).collect();
-    let mut keys = BTreeSet::new();
-    while let Some(outcome) = set.join_next().await {
-        keys.insert(outcome.unwrap().unwrap());
-    }
-    assert_eq!(keys, expected());
-    let unordered: FuturesUnordered<_> = (0..5).map(|id| item(pool.clone(), id)).collect();
-    let keys: BTreeSet<_> = unordered.map(Result::unwrap).collect().await;
-    assert_eq!(keys, expected());
-    // The compiler rejects some streams of borrowing futures as "not general enough" to be spawned;
-    // the lock adds no such case.
-    let spawned = tokio::spawn(pool.clone().scope_owned());
-    assert_eq!(spawned.await.unwrap(), expected());
 }
 
 /// A stream of borrowing futures, in a future that can be spawned.
@@ -103,18 +75,6 @@ type Called = Pin<Box<dyn Future<Output = Result<String, LockError>> + Send>>;
 
 async fn call<F: Future>(function: impl Fn(LockPool, u32) -> F, id: u32) -> F::Output {
     function(memory().await, id).await
-}
-
-#[tokio::test]
-async fn as_a_value() {
-    assert_eq!(call(item, 1).await.unwrap(), "item:1");
-    let pointer: fn(LockPool, u32) -> _ = item;
-    assert_eq!(call(pointer, 2).await.unwrap(), "item:2");
-    let object: &dyn Fn(LockPool, u32) -> Called = &|pool, id| Box::pin(item(pool, id));
-    assert_eq!(call(object, 3).await.unwrap(), "item:3");
-    let async_closure = async |id| borrowed("closure ", id).await;
-    let key = on_memory(async_closure(4)).await.unwrap();
-    assert_eq!(key, "closure item:4");
 }
 
 #[distributed_lock(key = "depth:<depth>", pool = pool)]
@@ -144,11 +104,44 @@ async fn odd(pool: LockPool, number: u32) -> Result<Vec<String>, LockError> {
     Ok(keys)
 }
 
-#[tokio::test]
-async fn recursion_may_be_spawned() {
+pub(super) async fn rows() {
     let pool = memory().await;
-    let keys = tokio::spawn(direct(pool.clone(), 2)).await.unwrap();
-    assert_eq!(keys.unwrap(), ["depth:2", "depth:1", "depth:0"]);
-    let keys = tokio::spawn(even(pool.clone(), 2)).await.unwrap();
-    assert_eq!(keys.unwrap(), ["even:2", "odd:1", "even:0"]);
+    let (sender, receiver) = mpsc::channel();
+    let task = not_sync(Cell::new(4), RefCell::default(), receiver, pool.clone());
+    let task = tokio::spawn(task);
+    sender.send(3).unwrap();
+    ok!(async { task.await.unwrap() }, (7, "cell:4"));
+    let locks = pool.clone();
+    let task = tokio::spawn(async move { calls(1, Box::new(|id| id + 1), &locks).await });
+    ok!(async { task.await.unwrap() }, (2, "once:1"));
+    let task = tokio::spawn(direct(pool.clone(), 2));
+    ok!(
+        async { task.await.unwrap() },
+        ["depth:2", "depth:1", "depth:0"]
+    );
+    let task = tokio::spawn(even(pool, 2));
+    ok!(async { task.await.unwrap() }, ["even:2", "odd:1", "even:0"]);
+    in_sets_and_streams().await;
+    ok!(call(item, 1), "item:1");
+    let pointer: fn(LockPool, u32) -> _ = item;
+    ok!(call(pointer, 2), "item:2");
+    let object: &dyn Fn(LockPool, u32) -> Called = &|pool, id| Box::pin(item(pool, id));
+    ok!(call(object, 3), "item:3");
+    let async_closure = async |id| borrowed("closure ", id).await;
+    ok!(async_closure(4), "closure item:4");
+}
+
+async fn in_sets_and_streams() {
+    let pool = memory().await;
+    let items = || (0..5).map(|id| item(pool.clone(), id));
+    let keys = items().collect::<JoinSet<_>>().join_all().await;
+    let keys: BTreeSet<_> = keys.into_iter().map(Result::unwrap).collect();
+    assert_eq!(keys, expected());
+    let unordered: FuturesUnordered<_> = items().collect();
+    let keys: BTreeSet<_> = unordered.map(Result::unwrap).collect().await;
+    assert_eq!(keys, expected());
+    // The compiler rejects some streams of borrowing futures as "not general enough" to be spawned;
+    // the lock adds no such case.
+    let spawned = tokio::spawn(pool.clone().scope_owned());
+    assert_eq!(spawned.await.unwrap(), expected());
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use dlock_runtime::{Holder, LockError, LockPool, distributed_lock};
 
-use crate::{held, memory};
+use super::{held, memory};
 
 struct Order {
     user: User,
@@ -98,48 +98,13 @@ impl Shop {
     }
 }
 
-#[tokio::test]
-async fn references() {
-    let mut shop = Shop::new("eu", &memory().await);
-    let order = Order {
-        user: User { id: 8 },
-    };
-    let (shard, key) = shop.by_reference(&order).await.unwrap();
-    assert_eq!((shard, key.as_str()), ("eu", "s:{eu}:8:2:4"));
-    let (stock, key) = shop.by_mutable_reference(1).await.unwrap();
-    stock.push(1);
-    assert_eq!((stock.len(), key.as_str()), (1, "s:2:1"));
-}
-
-#[tokio::test]
-async fn owned_and_smart_pointers() {
-    let locks = memory().await;
-    let shop = || Shop::new("eu", &locks);
-    assert_eq!(shop().by_value().await.unwrap(), "euxs:eu");
-    let both = |name: &str| ("eu".to_owned(), format!("{name}:eu"));
-    assert_eq!(Arc::new(shop()).by_arc().await.unwrap(), both("arc"));
-    assert_eq!(Box::new(shop()).by_box().await.unwrap(), both("box"));
-    assert_eq!(Rc::new(shop()).by_rc().await.unwrap(), both("rc"));
-    let shared = Arc::new(shop());
-    let (same, key) = shared.by_arc_reference().await.unwrap();
-    assert!(Arc::ptr_eq(&shared, &same));
-    assert_eq!(key, "arc ref:eu");
-    let mut pinned = Box::pin(shop());
-    assert_eq!(
-        pinned.as_mut().by_pin().await.unwrap(),
-        (0, "pin:eu".to_owned())
-    );
-    let (made, key) = Shop::associated(5, locks).await.unwrap();
-    assert_eq!((made.shard.as_str(), key.as_str()), ("5", "shop:5"));
-}
-
 static TOLD_AT: OnceLock<LockPool> = OnceLock::new();
 
 /// The function that others read of who holds the lock of this body.
 async fn told() -> Result<String, LockError> {
     match TOLD_AT.get().unwrap().holder("told").await? {
         Some(Holder::Process(holder)) => Ok(holder.function().to_owned()),
-        other => panic!("{other:?}"),
+        other => panic!("{:?}", other),
     }
 }
 
@@ -209,25 +174,45 @@ async fn nests() -> Result<String, LockError> {
     nested(1).await
 }
 
-/// Two types of one module are told apart.
-#[tokio::test]
-async fn a_holder_tells_its_type() {
+pub(super) async fn rows() {
+    let locks = memory().await;
+    let shop = || Shop::new("eu", &locks);
+    let (mut by_reference, user) = (shop(), User { id: 8 });
+    ok!(
+        by_reference.by_reference(&Order { user }),
+        ("eu", "s:{eu}:8:2:4")
+    );
+    let (stock, key) = by_reference.by_mutable_reference(1).await.unwrap();
+    stock.push(1);
+    assert_eq!((stock.len(), key.as_str()), (1, "s:2:1"));
+    ok!(shop().by_value(), "euxs:eu");
+    ok!(Arc::new(shop()).by_arc(), ("eu", "arc:eu"));
+    ok!(Box::new(shop()).by_box(), ("eu", "box:eu"));
+    ok!(Rc::new(shop()).by_rc(), ("eu", "rc:eu"));
+    let shared = Arc::new(shop());
+    let (same, key) = shared.by_arc_reference().await.unwrap();
+    assert!(Arc::ptr_eq(&shared, &same));
+    assert_eq!(key, "arc ref:eu");
+    ok!(Box::pin(shop()).as_mut().by_pin(), (0, "pin:eu"));
+    let (made, key) = Shop::associated(5, locks).await.unwrap();
+    assert_eq!((made.shard.as_str(), key.as_str()), ("5", "shop:5"));
     let pool = memory().await;
     let pool = TOLD_AT.get_or_init(|| pool);
-    pool.scope(async {
-        let right = Right([vec![1]]);
-        let here = "forms::receivers";
-        for (told, expected) in [
-            (Left.told().await, "@::Left::told"),
-            (right.told(1).await, "@::Right::told"),
-            (Left.of_trait().await, "<@::Left as @::Told>::of_trait"),
-            (right.of_trait().await, "<@::Right as @::Told>::of_trait"),
-            (right.provided().await, "@::Told::provided"),
-            (Left.boxed().await, "<@::Left as @::ToldByBox>::boxed"),
-            (nests().await, "@::nests::nested"),
-        ] {
-            assert_eq!(told.unwrap(), expected.replace('@', here));
-        }
-    })
-    .await;
+    pool.scope(a_holder_tells_its_type()).await;
+}
+
+/// Two types of one module are told apart.
+async fn a_holder_tells_its_type() {
+    let right = Right([vec![1]]);
+    for (told, expected) in [
+        (Left.told().await, "@::Left::told"),
+        (right.told(1).await, "@::Right::told"),
+        (Left.of_trait().await, "<@::Left as @::Told>::of_trait"),
+        (right.of_trait().await, "<@::Right as @::Told>::of_trait"),
+        (right.provided().await, "@::Told::provided"),
+        (Left.boxed().await, "<@::Left as @::ToldByBox>::boxed"),
+        (nests().await, "@::nests::nested"),
+    ] {
+        assert_eq!(told.unwrap(), expected.replace('@', module_path!()));
+    }
 }

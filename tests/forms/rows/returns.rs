@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
+use std::future::Future;
 use std::pin::Pin;
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use dlock_runtime::{LockError, distributed_lock};
 
-use crate::{held, on_memory};
+use super::held;
 
 /// Both types are left open; the body or the attribute determines the error's type.
 #[distributed_lock(key = "both", map_err = |error| (StatusCode::CONFLICT, error.to_string()))]
@@ -28,8 +29,13 @@ async fn open_error(fail: bool) -> Result<String, impl Display + Debug> {
     Ok(held())
 }
 
-#[distributed_lock(key = "pair", on_error = |error| panic!("{error}"))]
-async fn pair(text: &str) -> (impl Display, Option<impl Iterator<Item = char>>) {
+#[distributed_lock(key = "pair", on_error = |error| panic!("{}", error))]
+async fn pair(
+    text: &str,
+) -> (
+    impl Display + use<>,
+    Option<impl Iterator<Item = char> + use<'_>>,
+) {
     (held(), Some(text.chars()))
 }
 
@@ -46,7 +52,7 @@ async fn callbacks()
 
 /// A limit: without `: &str` the closure's argument would have a single lifetime, because `impl Fn`
 /// is left open inside.
-#[distributed_lock(key = "callback", on_error = |error| panic!("{error}"))]
+#[distributed_lock(key = "callback", on_error = |error| panic!("{}", error))]
 async fn open_callback(more: String) -> impl for<'a> Fn(&'a str) -> String {
     move |text: &str| [text, more.as_str(), held_outside().as_str()].concat()
 }
@@ -111,50 +117,37 @@ impl Named for Text {
     }
 }
 
-#[tokio::test]
-async fn impl_trait_in_every_place() {
-    on_memory(async {
-        let response = both_sides(false).await.map_err(IntoResponse::into_response);
-        assert_eq!(response.unwrap().into_response().status(), StatusCode::OK);
-        let response = both_sides(true).await.map_err(IntoResponse::into_response);
-        assert_eq!(response.err().unwrap().status(), StatusCode::IM_A_TEAPOT);
-        assert_eq!(open_error(false).await.unwrap(), "error");
-        let error = open_error(true).await.unwrap_err();
-        assert_eq!(error.to_string(), LockError::ShutDown.to_string());
-        let (key, chars) = pair("ab").await;
-        assert_eq!(
-            (key.to_string().as_str(), chars.unwrap().count()),
-            ("pair", 2)
-        );
-        let call = open_callback("b".to_owned()).await;
-        assert_eq!(call("a"), "ab");
-    })
-    .await;
+pub(super) async fn rows() {
     let response = both_sides(false).await.map_err(IntoResponse::into_response);
-    assert_eq!(response.err().unwrap().status(), StatusCode::CONFLICT);
-    assert!(
-        open_error(false)
-            .await
-            .unwrap_err()
-            .to_string()
-            .contains("init")
-    );
+    assert_eq!(response.unwrap().into_response().status(), StatusCode::OK);
+    assert_eq!(failed(both_sides(true).await), StatusCode::IM_A_TEAPOT);
+    ok!(open_error(false), "error");
+    let error = open_error(true).await.unwrap_err();
+    assert_eq!(error.to_string(), LockError::ShutDown.to_string());
+    let (key, chars) = pair("ab").await;
+    assert_eq!(key.to_string(), "pair");
+    assert_eq!(chars.unwrap().count(), 2);
+    assert_eq!(open_callback("b".to_owned()).await("a"), "ab");
+    let (later, first) = callbacks().await.unwrap();
+    assert_eq!((later("a").await, first(&[7])), ("a", &7));
+    let text = "a".to_owned();
+    assert_eq!(elided(&text).await.unwrap()[&1].0, "a");
+    assert_eq!(elided_dyn(&text).await.unwrap().to_string(), "a boxed:a");
+    ok!(by_macro(), (1, "macro"));
+    gives!(array::<2>(), ["array:2", "array:2"]);
+    let (mut made, none) = Text::made().await.unwrap();
+    assert_eq!((made.0.as_str(), none.is_none()), ("text", true));
+    made.0.clear();
+    assert_eq!(made.chained().await.unwrap().0, "text");
+    let without_a_pool = tokio::spawn(async {
+        assert_eq!(failed(both_sides(false).await), StatusCode::CONFLICT);
+        let error = open_error(false).await.unwrap_err();
+        assert!(error.to_string().contains("init"));
+    });
+    without_a_pool.await.unwrap();
 }
 
-#[tokio::test]
-async fn lifetimes_callbacks_macros_and_self() {
-    on_memory(async {
-        let (later, first) = callbacks().await.unwrap();
-        assert_eq!((later("a").await, first(&[7])), ("a", &7));
-        let text = "a".to_owned();
-        assert_eq!(elided(&text).await.unwrap()[&1].0, "a");
-        assert_eq!(elided_dyn(&text).await.unwrap().to_string(), "a boxed:a");
-        assert_eq!(by_macro().await.unwrap(), (1, "macro".to_owned()));
-        assert_eq!(array::<2>().await, ["array:2", "array:2"]);
-        let (mut made, none) = Text::made().await.unwrap();
-        assert_eq!((made.0.as_str(), none.is_none()), ("text", true));
-        made.0.clear();
-        assert_eq!(made.chained().await.unwrap().0, "text");
-    })
-    .await;
+/// The status with which a call failed.
+fn failed<T>(outcome: Result<T, impl IntoResponse>) -> StatusCode {
+    outcome.err().unwrap().into_response().status()
 }

@@ -1,12 +1,13 @@
 //! Functions with every kind of lock: they compile without a warning, alone and with other
 //! arguments. Each is run.
 
+use std::convert::TryFrom;
 use std::fmt;
 
 use async_trait::async_trait;
 use dlock_runtime::{LockError, LockPool, distributed_lock, lock_key};
 
-use crate::{held, memory, on_memory};
+use super::{held, memory};
 
 #[distributed_lock(key = "catalogue:<id>", read, ttl = "10s", renew)]
 async fn reader(id: u64) -> Result<String, LockError> {
@@ -46,13 +47,14 @@ const SEATS: u32 = 2;
 /// How many more permits others can take.
 async fn rest(pool: &LockPool, of: u32) -> Result<usize, LockError> {
     let mut others = Vec::new();
-    while let Some(other) = tokio::spawn(pool.lock("seats").permits(of).try_acquire())
-        .await
-        .unwrap()?
-    {
-        others.push(other);
+    loop {
+        let call = pool.lock("seats").permits(of).try_acquire();
+        let other = tokio::spawn(call).await.unwrap()?;
+        match other {
+            Some(other) => others.push(other),
+            None => return Ok(others.len()),
+        }
     }
-    Ok(others.len())
 }
 
 #[distributed_lock(key = "seats", permits = SEATS, pool = pool)]
@@ -158,51 +160,12 @@ impl Stock for Shop {
     }
 }
 
-#[track_caller]
-fn check_config<T: fmt::Debug>(result: Result<T, LockError>, expected: &str) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-    assert!(error.to_string().contains(expected), "{error}");
-}
-
-#[tokio::test]
-async fn each_kind_runs() {
-    assert_eq!(on_memory(reader(7)).await.unwrap(), "7: catalogue:7");
-    assert_eq!(on_memory(reader_again(7)).await.unwrap(), "7: catalogue:7");
-    assert_eq!(on_memory(writer(7)).await.unwrap(), "7: catalogue:7");
-    assert!(on_memory(renderer()).await.unwrap() > 0);
-    let large = on_memory(large_renderer()).await.unwrap();
-    assert_eq!(large.as_deref(), Some("render"));
-    let step = on_memory(step(7, "w".to_owned())).await.unwrap();
-    assert_eq!(step, (7, "w".to_owned()));
-    let shop = Shop {
-        locks: memory().await,
-        name: "north",
+macro_rules! config {
+    ($call:expr, $says:expr) => {
+        let error = $call.await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{:?}", error);
+        assert!(error.to_string().contains($says), "{}", error);
     };
-    assert_eq!(shop.count(7).await.unwrap(), 7);
-    assert_eq!(shop.put(7).await.unwrap(), 7);
-}
-
-#[tokio::test]
-async fn several_keys_are_taken_together() {
-    assert_eq!(on_memory(transfer(7, 9)).await.unwrap(), 16);
-    assert_eq!(on_memory(close(vec![3, 1, 3])).await.unwrap(), 3);
-    assert_eq!(on_memory(constant_list()).await, 1);
-    let shop = Shop {
-        locks: memory().await,
-        name: "north",
-    };
-    assert_eq!(shop.take(&[2, 1]).await.unwrap(), 2);
-    // Only an empty list can still be wrong at the call.
-    let none = on_memory(close(Vec::new())).await;
-    check_config(none, "there are no keys to lock");
-}
-
-/// These kinds differ from an exclusive lock only if somebody waits, or if the lock is taken again.
-#[tokio::test]
-async fn fair_and_reentrant_are_exclusive() {
-    assert_eq!(on_memory(in_order(7)).await.unwrap(), "7: ticket:7");
-    assert_eq!(on_memory(outermost(7)).await.unwrap(), "7: account:7");
 }
 
 struct Fails;
@@ -213,55 +176,57 @@ impl fmt::Display for Fails {
     }
 }
 
-#[tokio::test]
-async fn an_owner_has_a_text() {
-    check_config(on_memory(owned_by("")).await, "the owner is empty");
-    check_config(on_memory(owned_by("x".repeat(257))).await, "257 bytes");
-    check_config(
-        on_memory(owned_by(Fails)).await,
-        "the `Display` of the owner failed",
-    );
-    check_config(
-        on_memory(step(7, String::new())).await,
-        "the owner is empty",
-    );
+pub(super) async fn rows() {
+    ok!(reader(7), "7: catalogue:7");
+    ok!(reader_again(7), "7: catalogue:7");
+    ok!(writer(7), "7: catalogue:7");
+    assert!(renderer().await.unwrap() > 0);
+    ok!(large_renderer(), Some("render"));
+    ok!(step(7, "w".to_owned()), (7, "w"));
+    let shop = shop("north").await;
+    ok!(shop.count(7), 7);
+    ok!(shop.put(7), 7);
+    ok!(transfer(7, 9), 16);
+    ok!(close(vec![3, 1, 3]), 3);
+    gives!(constant_list(), 1);
+    ok!(shop.take(&[2, 1]), 2);
+    // These differ from an exclusive lock only if somebody waits, or if the lock is taken again.
+    ok!(in_order(7), "7: ticket:7");
+    ok!(outermost(7), "7: account:7");
+    numbers_may_be_expressions().await;
+    refusals().await;
 }
 
-/// Expressions reach the lock, and are checked there as literals are when compiling.
-#[tokio::test]
+async fn shop(name: &'static str) -> Shop {
+    let locks = memory().await;
+    Shop { locks, name }
+}
+
+/// Expressions reach the lock.
 async fn numbers_may_be_expressions() {
     let pool = memory().await;
-    assert_eq!(seated(&pool).await.unwrap(), 1);
-    assert_eq!(weighed(&pool, 6, 3).await.unwrap(), 4);
-    assert_eq!(of_five(&pool, 4).await.unwrap(), 1);
-    let shop = |name| async move {
-        let locks = memory().await;
-        Shop { locks, name }
-    };
-    assert_eq!(shop("north").await.limited().await.unwrap(), 3);
-    assert_eq!(shop("north").await.seat(1).await.unwrap(), 4);
-    check_config(
-        shop("").await.limited().await,
-        "permits 0 would let nobody in",
-    );
-    check_config(
-        shop("north").await.seat(0).await,
-        "take 0 would hold nothing",
-    );
-    check_config(
-        weighed(&pool, 1_000_000, 1).await,
-        "at most 1000000 permits",
-    );
-    check_config(weighed(&pool, 5, 7).await, "more than the 6 permits");
-    check_config(of_five(&pool, 6).await, "more than the 5 permits");
+    ok!(seated(&pool), 1);
+    ok!(weighed(&pool, 6, 3), 4);
+    ok!(of_five(&pool, 4), 1);
+    let shop = shop("north").await;
+    ok!(shop.limited(), 3);
+    ok!(shop.seat(1), 4);
 }
 
-#[tokio::test]
-async fn too_many_keys_are_counted_at_the_call() {
-    let shop = Shop {
-        locks: memory().await,
-        name: "north",
-    };
+/// What only the call can see is checked there, as literals are when compiling.
+async fn refusals() {
+    let pool = memory().await;
+    let (nobody, shop) = (shop("").await, shop("north").await);
     let keys: Vec<u64> = (0..1001).collect();
-    check_config(shop.take(&keys).await, "1001 keys are more than the 1000");
+    config!(close(Vec::new()), "there are no keys to lock");
+    config!(shop.take(&keys), "1001 keys are more than the 1000");
+    config!(owned_by(""), "the owner is empty");
+    config!(owned_by("x".repeat(257)), "257 bytes");
+    config!(owned_by(Fails), "the `Display` of the owner failed");
+    config!(step(7, String::new()), "the owner is empty");
+    config!(nobody.limited(), "permits 0 would let nobody in");
+    config!(shop.seat(0), "take 0 would hold nothing");
+    config!(weighed(&pool, 1_000_000, 1), "at most 1000000 permits");
+    config!(weighed(&pool, 5, 7), "more than the 6 permits");
+    config!(of_five(&pool, 6), "more than the 5 permits");
 }

@@ -3,7 +3,7 @@
 
 use dlock_runtime::{LockError, distributed_lock};
 
-use crate::{held, on_memory};
+use super::held;
 
 /// Documented above,
 #[doc = concat!("and ", "with an expression")]
@@ -68,55 +68,35 @@ async fn must_use() -> String {
     held()
 }
 
-#[tokio::test]
-async fn documented_expected_deprecated() {
-    on_memory(async {
-        assert_eq!(documented().await.unwrap(), "documented");
-        assert_eq!(expect_above(vec![1]).await.unwrap(), "expected");
-        let [one, two, three, four] = [const { String::new() }; 4];
-        let outcome = expect_at_arguments(one, (two, three), four).await;
-        assert_eq!(outcome.unwrap(), "expected");
-        assert_eq!(expect_below().await.unwrap(), "expected");
-        #[expect(deprecated, reason = "the attribute is kept, so this fires")]
-        let old = old().await.unwrap();
-        assert_eq!(old, "deprecated");
-        #[expect(unused_must_use, reason = "the attribute is kept, so this fires")]
-        {
-            must_use().await;
-        }
-    })
-    .await;
-}
-
-#[cfg(test)]
+#[cfg(true)]
 #[distributed_lock(key = "cfg:this")]
 async fn configured() -> Result<String, LockError> {
     Ok(held())
 }
 
 #[distributed_lock(key = "cfg:other", ttl = "1s")]
-#[cfg(not(test))]
+#[cfg(false)]
 async fn configured() -> Result<Missing, LockError> {
     Missing
 }
 
-#[cfg_attr(test, distributed_lock(key = "cfg_attr", on_error = |error| error.to_string()))]
+#[cfg_attr(true, distributed_lock(key = "cfg_attr", on_error = |error| error.to_string()))]
 async fn configured_lock() -> String {
     tokio::task::yield_now().await;
     held()
 }
 
-#[cfg_attr(not(test), distributed_lock(key = "cfg_attr", on_error = |error| error.to_string()))]
+#[cfg_attr(false, distributed_lock(key = "cfg_attr", on_error = |error| error.to_string()))]
 async fn configured_away() -> bool {
     tokio::task::yield_now().await;
     dlock_runtime::current().is_none()
 }
 
 /// The `cfg_attr` comes first, so the lock that it may add is the outer one.
-#[cfg_attr(test, distributed_lock(key = "outer", guard = outer))]
+#[cfg_attr(true, distributed_lock(key = "outer", guard = outer))]
 #[distributed_lock(key = "inner")]
 #[cfg_attr(
-    test,
+    true,
     allow(unused_variables, reason = "without this the test would not compile")
 )]
 async fn configured_and_stacked(unused: u8) -> Result<(String, String), LockError> {
@@ -126,33 +106,20 @@ async fn configured_and_stacked(unused: u8) -> Result<(String, String), LockErro
 struct Shop;
 
 impl Shop {
-    #[cfg(test)]
+    #[cfg(true)]
     #[distributed_lock(key = "method")]
     async fn method(&self) -> Result<String, LockError> {
-        #[cfg(not(test))]
+        #[cfg(false)]
         return missing();
-        #[cfg(test)]
+        #[cfg(true)]
         Ok(held())
     }
 
-    #[cfg(not(test))]
+    #[cfg(false)]
     #[distributed_lock(key = "method")]
     async fn method(&self) -> Missing {
         missing()
     }
-}
-
-#[tokio::test]
-async fn configured_in_and_out() {
-    on_memory(async {
-        assert_eq!(configured().await.unwrap(), "cfg:this");
-        assert_eq!(configured_lock().await, "cfg_attr");
-        assert!(configured_away().await);
-        let (outer, inner) = configured_and_stacked(1).await.unwrap();
-        assert_eq!((outer.as_str(), inner.as_str()), ("outer", "inner"));
-        assert_eq!(Shop.method().await.unwrap(), "method");
-    })
-    .await;
 }
 
 mod outer {
@@ -181,19 +148,24 @@ mod outer {
     }
 }
 
-#[tokio::test]
-async fn visibility() {
-    on_memory(async {
-        assert_eq!(outer::inner::in_path().await.unwrap(), "private");
-        assert_eq!(outer::in_crate().await.unwrap(), "super");
-    })
-    .await;
-}
-
-/// The arguments of both attributes, and the attribute between them, are kept.
-#[distributed_lock(key = "test", pool = crate::memory().await, on_error = |error| unreachable!("{error}"))]
-#[should_panic(expected = "under test")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn above_tokio_test_with_its_arguments() {
-    panic!("under {}", held());
+pub(super) async fn rows() {
+    ok!(documented(), "documented");
+    ok!(expect_above(vec![1]), "expected");
+    let [one, two, three, four] = [const { String::new() }; 4];
+    ok!(expect_at_arguments(one, (two, three), four), "expected");
+    ok!(expect_below(), "expected");
+    #[expect(deprecated, reason = "the attribute is kept, so this fires")]
+    let old = old();
+    ok!(old, "deprecated");
+    #[expect(unused_must_use, reason = "the attribute is kept, so this fires")]
+    {
+        must_use().await;
+    }
+    ok!(configured(), "cfg:this");
+    gives!(configured_lock(), "cfg_attr");
+    assert!(configured_away().await);
+    ok!(configured_and_stacked(1), ("outer", "inner"));
+    ok!(Shop.method(), "method");
+    ok!(outer::inner::in_path(), "private");
+    ok!(outer::in_crate(), "super");
 }

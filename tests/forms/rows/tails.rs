@@ -1,13 +1,15 @@
 //! How a body may end: what its tail coerces to, how it returns early, and what never ends.
 
 use std::collections::HashMap;
+use std::convert::TryFrom;
 use std::error::Error;
 use std::fmt::{Debug, Display};
+use std::future::Future;
 
 use dlock_runtime::{LockError, distributed_lock};
 use futures_util::FutureExt as _;
 
-use crate::{held, on_memory};
+use super::held;
 
 type Boxed = Box<dyn Error + Send + Sync>;
 type Call = Box<dyn Fn(u8) -> u8 + Send>;
@@ -142,57 +144,10 @@ async fn macro_as_tail(value: u8) -> Result<(u8, String), LockError> {
     finish!(value)
 }
 
-#[distributed_lock(key = "macro", on_error = |error| panic!("{error}"))]
+#[distributed_lock(key = "macro", on_error = |error| panic!("{}", error))]
 async fn macro_as_statement(log: &mut String) {
     use std::fmt::Write as _;
     write!(log, "{}", held()).unwrap();
-}
-
-#[tokio::test]
-async fn tails_coerce_as_in_a_function() {
-    on_memory(async {
-        assert_eq!(dyn_in_tail_and_return(true).await.to_string(), "1");
-        assert_eq!(dyn_in_tail_and_return(false).await.to_string(), "dyn");
-        assert_eq!(closures("").await.unwrap()["none"](3), 3);
-        assert_eq!(closures("ab").await.unwrap()["add"](3), 5);
-        assert_eq!(function_pointer(true).await("ab"), 3);
-        assert_eq!(function_pointer(false).await("ab"), 4);
-        let mut all = vec![];
-        assert_eq!(shorter(&mut all, &[1, 2, 3]).await.unwrap(), [1, 2, 3]);
-        all.push(0);
-        assert_eq!(shorter(&mut all, &[1, 2, 3]).await.unwrap(), [0, 1]);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn early_ways_out() {
-    on_memory(async {
-        for (step, text) in [
-            (0, "wide"),
-            (1, "text"),
-            (2, "invalid digit found in string"),
-            (3, "wide"),
-            (4, "wide"),
-        ] {
-            let error = question_mark(step).await.unwrap_err();
-            assert_eq!(error.to_string(), text);
-        }
-        assert_eq!(format!("{:?}", question_mark(5).await.unwrap()), "5");
-        assert_eq!(loop_with_value(3).await.unwrap(), (3, "loop".to_owned()));
-        assert_eq!(labels(&[&[1, 0, 9], &[2, 9]]).await.unwrap(), Some(9));
-        assert_eq!(labels(&[&[1, 0, 9]]).await.unwrap(), None);
-        let (signs, first, held) = returns_inside(&[3, -4]).await.unwrap();
-        assert_eq!(
-            (signs, first, held.as_str()),
-            (vec![1, -1], Some(3), "inside!")
-        );
-        assert_eq!(macro_as_tail(1).await.unwrap(), (1, "macro".to_owned()));
-        let mut log = String::new();
-        macro_as_statement(&mut log).await;
-        assert_eq!(log, "macro");
-    })
-    .await;
 }
 
 #[allow(clippy::todo, reason = "an unfinished body is the point")]
@@ -201,12 +156,12 @@ async fn unfinished() -> Result<HashMap<u8, String>, Boxed> {
     todo!("{}", held())
 }
 
-#[distributed_lock(key = "panics", on_error = |error| panic!("{error}"))]
+#[distributed_lock(key = "panics", on_error = |error| panic!("{}", error))]
 async fn panics() -> u8 {
     panic!("{}", held())
 }
 
-#[distributed_lock(key = "diverges", on_error = |error| panic!("{error}"))]
+#[distributed_lock(key = "diverges", on_error = |error| panic!("{}", error))]
 async fn diverges_halfway(value: Option<u8>) {
     let Some(_) = value else {
         unreachable!("{}", held());
@@ -222,29 +177,52 @@ async fn endless(turns: &std::cell::Cell<u32>) -> Result<(), LockError> {
     }
 }
 
-#[tokio::test]
-async fn bodies_that_never_come_to_an_end() {
-    on_memory(async {
-        let says = async |panicked: std::thread::Result<String>| {
-            *panicked.unwrap_err().downcast::<String>().unwrap()
-        };
-        let said = std::panic::AssertUnwindSafe(unfinished().map(|_| String::new()));
-        assert_eq!(
-            says(said.catch_unwind().await).await,
-            "not yet implemented: todo"
-        );
-        let said = std::panic::AssertUnwindSafe(panics().map(|_| String::new()));
-        assert_eq!(says(said.catch_unwind().await).await, "panics");
-        diverges_halfway(Some(1)).await;
-        let said = std::panic::AssertUnwindSafe(diverges_halfway(None).map(|()| String::new()));
-        let said = says(said.catch_unwind().await).await;
-        assert_eq!(said, "internal error: entered unreachable code: diverges");
-        let turns = std::cell::Cell::new(0);
-        let mut call = Box::pin(endless(&turns));
-        while turns.get() < 3 {
-            assert!((&mut call).now_or_never().is_none());
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+pub(super) async fn rows() {
+    assert_eq!(dyn_in_tail_and_return(true).await.to_string(), "1");
+    assert_eq!(dyn_in_tail_and_return(false).await.to_string(), "dyn");
+    assert_eq!(closures("").await.unwrap()["none"](3), 3);
+    assert_eq!(closures("ab").await.unwrap()["add"](3), 5);
+    assert_eq!(function_pointer(true).await("ab"), 3);
+    assert_eq!(function_pointer(false).await("ab"), 4);
+    let mut all = vec![];
+    ok!(shorter(&mut all, &[1, 2, 3]), [1, 2, 3]);
+    all.push(0);
+    ok!(shorter(&mut all, &[1, 2, 3]), [0, 1]);
+    let invalid = "invalid digit found in string";
+    for (step, text) in ["wide", "text", invalid, "wide", "wide"].iter().enumerate() {
+        let error = question_mark(u8::try_from(step).unwrap())
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), *text, "{step}");
+    }
+    ok!(question_mark(5), 5);
+    ok!(loop_with_value(3), (3, "loop"));
+    ok!(labels(&[&[1, 0, 9], &[2, 9]]), Some(9));
+    ok!(labels(&[&[1, 0, 9]]), None::<u8>);
+    ok!(returns_inside(&[3, -4]), ([1, -1], Some(3), "inside!"));
+    ok!(macro_as_tail(1), (1, "macro"));
+    let mut log = String::new();
+    macro_as_statement(&mut log).await;
+    assert_eq!(log, "macro");
+    never_ends().await;
+}
+
+async fn never_ends() {
+    assert_eq!(panic_of(unfinished()).await, "not yet implemented: todo");
+    assert_eq!(panic_of(panics()).await, "panics");
+    diverges_halfway(Some(1)).await;
+    let said = "internal error: entered unreachable code: diverges";
+    assert_eq!(panic_of(diverges_halfway(None)).await, said);
+    let turns = std::cell::Cell::new(0);
+    let mut call = Box::pin(endless(&turns));
+    while turns.get() < 3 {
+        assert!((&mut call).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The message with which a call panics.
+async fn panic_of<T>(call: impl Future<Output = T>) -> String {
+    let call = std::panic::AssertUnwindSafe(call.map(drop));
+    *call.catch_unwind().await.unwrap_err().downcast().unwrap()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dlock_runtime::{Key, LockError, distributed_lock, lock_key};
 
-use crate::{held, on_memory};
+use super::held;
 
 type Held = Result<String, LockError>;
 
@@ -42,7 +42,7 @@ pieces! {
     fn private<'a, T: Send>(_ => &'a T) -> () {
         assert_eq!(held(), "private");
     }
-    lock "private", on_error = |error| panic!("{error}")
+    lock "private", on_error = |error| panic!("{}", error)
 }
 
 macro_rules! bodies {
@@ -71,7 +71,7 @@ bodies!(statements, id, next_key(id), Ok(text), let text = held(); let text = fo
 /// for a skipped body.
 macro_rules! returns {
     ($name:ident, $ret:ty, $value:expr) => {
-        #[distributed_lock(key = "returns", on_busy = "skip", on_error = |error| panic!("{error}"))]
+        #[distributed_lock(key = "returns", on_busy = "skip", on_error = |error| panic!("{}", error))]
         async fn $name() -> $ret {
             assert_eq!(held(), "returns");
             $value
@@ -103,7 +103,7 @@ methods! {
 
 impl Shop {
     async fn locks(&self) -> dlock_runtime::LockPool {
-        crate::memory().await
+        crate::rows::memory().await
     }
 }
 
@@ -164,12 +164,12 @@ item! {
 /// The same argument name from the macro and from its caller: each refers to its own.
 macro_rules! both {
     ($id:ident, $key:literal) => {
-        #[distributed_lock(key = "<id>", on_error = |error| panic!("{error}"))]
+        #[distributed_lock(key = "<id>", on_error = |error| panic!("{}", error))]
         async fn from_inside(id: u8) -> (u8, String) {
             (id, held())
         }
 
-        #[distributed_lock(key = $key, on_error = |error| panic!("{error}"))]
+        #[distributed_lock(key = $key, on_error = |error| panic!("{}", error))]
         async fn from_outside($id: u8) -> (u8, String) {
             ($id, held())
         }
@@ -177,36 +177,19 @@ macro_rules! both {
 }
 both!(id, "outside:<id>");
 
-#[tokio::test]
-async fn pieces_bodies_and_types() {
-    on_memory(async {
-        let (name, other, key) = pieces((1, 2), "n", 2.5).await.unwrap();
-        assert_eq!((name, other, key.as_str()), ("n", 2.5, "pieces:1:n:2.5"));
-        private(&1).await;
-        assert_eq!(expression(1).await.unwrap(), "1 expression:1");
-        assert_eq!(statements(1).await.unwrap(), "1 statements:2");
-        returns_unit().await;
-        assert_eq!(returns_option().await, Some(1));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn self_from_either_side() {
-    assert_eq!(Shop(1).by_mutable(2).await.unwrap(), "3 method:1:2");
-    assert_eq!(Arc::new(Shop(1)).by_arc().await.unwrap(), "1 arc:1");
-    let inside = on_memory(async { Shop(1).self_from_inside().await });
-    assert_eq!(inside.await.unwrap(), "1 inside:1");
-}
-
-#[tokio::test]
-async fn macros_that_write_macros() {
-    on_memory(async {
-        assert_eq!(nightly().await.unwrap(), "job:nightly");
-        assert_eq!(hourly().await.unwrap(), "job:hourly");
-        assert_eq!(handed_on(1).await.unwrap(), "handed on:1");
-        assert_eq!(from_inside(1).await, (1, "1".to_owned()));
-        assert_eq!(from_outside(1).await, (1, "outside:1".to_owned()));
-    })
-    .await;
+pub(super) async fn rows() {
+    ok!(pieces((1, 2), "n", 2.5), ("n", 2.5, "pieces:1:n:2.5"));
+    private(&1).await;
+    ok!(expression(1), "1 expression:1");
+    ok!(statements(1), "1 statements:2");
+    returns_unit().await;
+    gives!(returns_option(), Some(1));
+    ok!(Shop(1).by_mutable(2), "3 method:1:2");
+    ok!(Arc::new(Shop(1)).by_arc(), "1 arc:1");
+    ok!(Shop(1).self_from_inside(), "1 inside:1");
+    ok!(nightly(), "job:nightly");
+    ok!(hourly(), "job:hourly");
+    ok!(handed_on(1), "handed on:1");
+    gives!(from_inside(1), (1, "1"));
+    gives!(from_outside(1), (1, "outside:1"));
 }

@@ -1,11 +1,13 @@
 //! Arguments: every kind of pattern, attributes on them, raw and unused names, trait objects, many
 //! arguments, zero-sized and large ones.
 
+use std::convert::TryInto as _;
 use std::fmt::Display;
+use std::num::NonZeroU8;
 
 use dlock_runtime::{LockError, distributed_lock};
 
-use crate::{held, on_memory};
+use super::held;
 
 struct Order {
     user: User,
@@ -55,39 +57,12 @@ async fn bindings(
 #[derive(Clone, Copy)]
 struct Copied(u32);
 
-#[tokio::test]
-async fn patterns_of_every_sort() {
-    on_memory(async {
-        let user = User { id: 1, name: "ann" };
-        let order = Order {
-            user,
-            lines: vec![7],
-        };
-        let line = Line(Id(2), ("x", [8, 8, 9]));
-        let (key, lines) = nested(order, line).await.unwrap();
-        assert_eq!((key.as_str(), lines), ("1:ann:1:2:x:9", vec![7]));
-        let (key, length) = bindings(
-            "s".to_owned(),
-            vec![0],
-            Copied(5),
-            &Id(6),
-            (0, 0, 0),
-            [1, 2, 3],
-            String::new(),
-        )
-        .await
-        .unwrap();
-        assert_eq!((key.as_str(), length), ("s:1:5:5:6", 4));
-    })
-    .await;
-}
-
 /// The `allow` stays on its argument, and the key uses that `id` of the two which is compiled.
 #[distributed_lock(key = "attributes:<id>")]
 async fn with_attributes(
     #[allow(unused_variables, reason = "without this the test would not compile")] unused: u8,
-    #[cfg(test)] id: &str,
-    #[cfg(not(test))] id: Missing,
+    #[cfg(true)] id: &str,
+    #[cfg(false)] id: Missing,
     #[allow(unused_mut, reason = "without this the test would not compile")] mut kept: u8,
 ) -> Result<(String, u8), LockError> {
     assert_eq!(id, "test");
@@ -106,20 +81,6 @@ async fn raw(r#type: u8, r#async: &str, r#plain: u8) -> Result<String, LockError
     Ok(held())
 }
 
-#[tokio::test]
-async fn attributes_raw_names_and_unused_ones() {
-    on_memory(async {
-        let (key, kept) = with_attributes(1, "test", 2).await.unwrap();
-        assert_eq!((key.as_str(), kept), ("attributes:test", 2));
-        assert_eq!(
-            unused_by_the_body(1, "ann", 2).await.unwrap(),
-            "unused:1:ann"
-        );
-        assert_eq!(raw(1, "ab", 3).await.unwrap(), "1:2:3");
-    })
-    .await;
-}
-
 #[distributed_lock(key = "<by_reference>:<boxed>")]
 async fn trait_objects(
     by_reference: &dyn Display,
@@ -130,14 +91,6 @@ async fn trait_objects(
     let length = by_reference.to_string().len();
     write!(changed, "{}", call(length.try_into().unwrap())).unwrap();
     Ok(format!("{boxed} {}", held()))
-}
-
-#[tokio::test]
-async fn arguments_behind_dyn() {
-    let mut changed = String::new();
-    let call = trait_objects(&1.5, Box::new("b"), &mut changed, &|length| length + 1);
-    assert_eq!(on_memory(call).await.unwrap(), "b 1.5:b");
-    assert_eq!(changed, "4");
 }
 
 #[allow(
@@ -160,7 +113,7 @@ async fn many(
     k: &str,
     l: String,
     m: std::net::Ipv4Addr,
-    n: std::num::NonZeroU8,
+    n: NonZeroU8,
     o: std::borrow::Cow<'_, str>,
     p: std::sync::Arc<str>,
 ) -> Result<(String, String), LockError> {
@@ -185,34 +138,36 @@ async fn sizes(
     Ok((held(), large[15_999]))
 }
 
-#[tokio::test]
-async fn many_none_of_a_size_and_large() {
-    on_memory(async {
-        let one = std::num::NonZeroU8::MIN;
-        let (body, key) = many(
-            1,
-            2,
-            3,
-            4,
-            5,
-            6,
-            -7,
-            true,
-            'i',
-            0.5,
-            "k",
-            "l".to_owned(),
-            [127, 0, 0, 1].into(),
-            one,
-            "o".into(),
-            "p".into(),
-        )
-        .await
-        .unwrap();
-        assert_eq!(body, "1:2:3:4:5:6:-7:true:i:0.5:k:l:127.0.0.1:1:o:p");
-        assert_eq!(key, body);
-        let large = Box::pin(sizes((), Nothing, [], [3; 16_000]));
-        assert_eq!(large.await.unwrap(), ("sizes:16000".to_owned(), 3));
-    })
-    .await;
+pub(super) async fn rows() {
+    let user = User { id: 1, name: "ann" };
+    let lines = vec![7];
+    let line = Line(Id(2), ("x", [8, 8, 9]));
+    ok!(nested(Order { user, lines }, line), ("1:ann:1:2:x:9", [7]));
+    let ignored = String::new();
+    let call = bindings(
+        "s".to_owned(),
+        vec![0],
+        Copied(5),
+        &Id(6),
+        (0, 0, 0),
+        [1, 2, 3],
+        ignored,
+    );
+    ok!(call, ("s:1:5:5:6", 4));
+    ok!(with_attributes(1, "test", 2), ("attributes:test", 2));
+    ok!(unused_by_the_body(1, "b:/c", 2), "unused:1:b%3A%2Fc");
+    ok!(raw(1, "ab", 3), "1:2:3");
+    let mut changed = String::new();
+    let call = trait_objects(&1.5, Box::new("b"), &mut changed, &|length| length + 1);
+    ok!(call, "b 1.5:b");
+    assert_eq!(changed, "4");
+    let (address, one) = ([127, 0, 0, 1].into(), NonZeroU8::MIN);
+    let (owned, text, shared) = ("l".to_owned(), "o".into(), "p".into());
+    let call = many(
+        1, 2, 3, 4, 5, 6, -7, true, 'i', 0.5, "k", owned, address, one, text, shared,
+    );
+    let all = "1:2:3:4:5:6:-7:true:i:0.5:k:l:127.0.0.1:1:o:p";
+    ok!(call, (all, all));
+    let large = sizes((), Nothing, [], [3; 16_000]);
+    ok!(Box::pin(large), ("sizes:16000", 3));
 }

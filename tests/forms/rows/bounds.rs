@@ -3,12 +3,13 @@
 
 use std::borrow::Borrow;
 use std::fmt::{Debug, Display};
+use std::future::Future;
 use std::pin::Pin;
 
 use axum::response::IntoResponse;
 use dlock_runtime::{LockError, distributed_lock, lock_key};
 
-use crate::{held, on_memory};
+use super::held;
 
 #[distributed_lock(key = "hrtb:<name>")]
 async fn higher_ranked<F>(name: &str, call: F) -> Result<(usize, String), LockError>
@@ -27,7 +28,7 @@ where
     Ok(format!("{value} {} {}", name.borrow(), held()))
 }
 
-#[distributed_lock(key = "bare:<id>", on_error = |error| panic!("{error}"))]
+#[distributed_lock(key = "bare:<id>", on_error = |error| panic!("{}", error))]
 async fn bare_impl(id: u8) -> impl Iterator<Item = String> {
     std::iter::repeat_n(held(), id.into())
 }
@@ -40,7 +41,7 @@ async fn responds_with_text(id: u8) -> impl IntoResponse {
 
 /// The return type may name the captured lifetime; the argument stays borrowed by the returned
 /// value.
-#[distributed_lock(key = "captures", on_error = |error| panic!("{error}"))]
+#[distributed_lock(key = "captures", on_error = |error| panic!("{}", error))]
 async fn captures<'a, T: Debug>(
     text: &'a str,
     other: &T,
@@ -110,40 +111,23 @@ where
 
 const FIRST_OF_ALL: char = 'f';
 
-#[tokio::test]
-async fn bounds_of_every_sort() {
-    on_memory(async {
-        let outcome = higher_ranked("ab", |text| Box::pin(async move { text.len() }));
-        let outcome = outcome.await.unwrap();
-        assert_eq!(outcome, (4, "hrtb:ab".to_owned()));
-        let outcome = unsized_value("a:b", "n").await.unwrap();
-        assert_eq!(outcome, "a:b n unsized:n:a%3Ab");
-        let value: &dyn Display = &1;
-        assert_eq!(unsized_value(value, "n").await.unwrap(), "1 n unsized:n:1");
-        let (id, key) = associated(&Shelf).await.unwrap();
-        assert_eq!((id, key.as_str()), (1, "shelf:7"));
-        let (sum, key) = Shards([1_u8, 2]).sum([3, 4, 5]).await.unwrap();
-        assert_eq!((sum, key.as_str()), (14, "shards:2:f:3"));
-        assert_eq!(Shards([1_u8, 2]).first().await.unwrap(), Some(&1));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn impl_trait_alone_inside_others_and_with_a_lifetime() {
-    on_memory(async {
-        let keys: Vec<_> = bare_impl(2).await.collect();
-        assert_eq!(keys, ["bare:2", "bare:2"]);
-        let response = responds_with_text(3).await.into_response();
-        let body = axum::body::to_bytes(response.into_body(), 100)
-            .await
-            .unwrap();
-        assert_eq!(body, "respond:3");
-        let text = "a,b".to_owned();
-        let parts: Vec<_> = captures(&text, &1).await.collect();
-        assert_eq!(parts, ["a", "b"]);
-        let (more, names) = nested_impl(|one| one * 2).await.unwrap();
-        assert_eq!((more(2), names[0].to_string()), (5, "nested".to_owned()));
-    })
-    .await;
+pub(super) async fn rows() {
+    let call = higher_ranked("ab", |text| Box::pin(async move { text.len() }));
+    ok!(call, (4, "hrtb:ab"));
+    ok!(unsized_value("a:b", "n"), "a:b n unsized:n:a%3Ab");
+    let value: &dyn Display = &1;
+    ok!(unsized_value(value, "n"), "1 n unsized:n:1");
+    ok!(associated(&Shelf), (1, "shelf:7"));
+    ok!(Shards([1_u8, 2]).sum([3, 4, 5]), (14, "shards:2:f:3"));
+    ok!(Shards([1_u8, 2]).first(), Some(1));
+    let keys: Vec<_> = bare_impl(2).await.collect();
+    assert_eq!(keys, ["bare:2", "bare:2"]);
+    let response = responds_with_text(3).await.into_response();
+    let body = axum::body::to_bytes(response.into_body(), 100).await;
+    assert_eq!(body.unwrap(), "respond:3");
+    let text = "a,b".to_owned();
+    let parts: Vec<_> = captures(&text, &1).await.collect();
+    assert_eq!(parts, ["a", "b"]);
+    let (more, names) = nested_impl(|one| one * 2).await.unwrap();
+    assert_eq!((more(2), names[0].to_string()), (5, "nested".to_owned()));
 }

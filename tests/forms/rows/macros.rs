@@ -3,7 +3,7 @@
 
 use dlock_runtime::{LockError, distributed_lock, lock_key};
 
-use crate::{held, on_memory};
+use super::held;
 
 macro_rules! literal_from_outside {
     ($name:ident, $key:literal) => {
@@ -74,66 +74,27 @@ mod renamed {
     #[distributed_lock(key = "renamed:<id>", crate = locks, ttl = "5s", wait = "1s", renew, guard = lock)]
     pub(crate) async fn aliased(id: u32) -> Result<(u32, String)> {
         let _: &locks::LockGuard = lock;
-        Ok((id, crate::held()))
+        Ok((id, crate::rows::held()))
     }
 
-    #[distributed_lock(key = "renamed:<id>", crate = crate::macros::renamed::locks)]
+    #[allow(unused_qualifications, reason = "a path is the point")]
+    #[distributed_lock(key = "renamed:<id>", crate = crate::rows::macros::renamed::locks)]
     pub(crate) async fn by_path(id: u32) -> Result<(u32, String)> {
-        Ok((id, crate::held()))
+        Ok((id, crate::rows::held()))
     }
 }
 
-/// `Ok`, `Err`, `Some` and the prelude's names belong to the user.
-mod shadowed {
-    use dlock_runtime::{LockError, distributed_lock};
-
-    #[allow(dead_code, reason = "what it hides is the point")]
-    struct Ok;
-    #[allow(dead_code, reason = "what it hides is the point")]
-    struct Some;
-    #[allow(dead_code, reason = "what it hides is the point")]
-    mod core {}
-    #[allow(dead_code, reason = "what it hides is the point")]
-    mod dlock_runtime_shadow {}
-
-    #[distributed_lock(key = "shadowed:<id>", ttl = "5s", wait = "1s", renew)]
-    pub(crate) async fn names(id: u32) -> Result<(u32, String), LockError> {
-        Result::Ok((id, crate::held()))
-    }
-}
-
-#[tokio::test]
-async fn macro_rules_may_write_any_part() {
-    on_memory(async {
-        let all = [
-            literal(1).await,
-            expressions(1).await,
-            item(1).await,
-            arguments(1).await,
-            inside(1).await,
-        ];
-        for outcome in all {
-            assert_eq!(outcome.unwrap(), (1, "m:1".to_owned()));
-        }
-    })
-    .await;
+pub(super) async fn rows() {
+    let expected = (1, "m:1");
+    ok!(literal(1), expected);
+    ok!(expressions(1), expected);
+    ok!(item(1), expected);
+    ok!(arguments(1), expected);
+    ok!(inside(1), expected);
     assert_eq!(key_from_outside!("m:1").as_str(), "m:1");
-}
-
-#[tokio::test]
-async fn the_runtime_may_have_another_name() {
-    on_memory(async {
-        let expected = (1, "renamed:1".to_owned());
-        assert_eq!(renamed::aliased(1).await.unwrap(), expected);
-        assert_eq!(renamed::by_path(1).await.unwrap(), expected);
-        let key = renamed::locks::lock_key!("a:<expected.0>");
-        assert_eq!(key.as_str(), "a:1");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_users_names_do_not_disturb() {
-    let outcome = on_memory(shadowed::names(1)).await.unwrap();
-    assert_eq!(outcome, (1, "shadowed:1".to_owned()));
+    let expected = (1, "renamed:1");
+    ok!(renamed::aliased(1), expected);
+    ok!(renamed::by_path(1), expected);
+    let key = renamed::locks::lock_key!("a:<expected.0>");
+    assert_eq!(key.as_str(), "a:1");
 }

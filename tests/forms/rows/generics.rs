@@ -1,10 +1,17 @@
 //! Type and const parameters, lifetimes, where clauses, `impl Trait` as argument and as result.
 
+#![allow(
+    rust_2021_incompatible_closure_captures,
+    reason = "the body's closure, either way"
+)]
+
+use std::convert::TryFrom;
 use std::fmt::Display;
+use std::future::Future;
 
 use dlock_runtime::{LockError, distributed_lock};
 
-use crate::{held, on_memory};
+use super::held;
 
 #[distributed_lock(key = "<prefix>:<N>:<first>")]
 async fn generic<T, const N: usize>(
@@ -69,39 +76,18 @@ impl<T: Display + Send + Sync> Wrap<T> {
     }
 }
 
-#[tokio::test]
-async fn parameters() {
-    on_memory(async {
-        let (count, key) = generic("p", 1.5, [2.5, 3.5]).await.unwrap();
-        assert_eq!((count, key.as_str()), (3, "p:2:1.5"));
-        let (other, key) = Wrap("a b")
-            .other(&"c")
-            .await
-            .map(|(other, key)| (*other, key))
-            .unwrap();
-        assert_eq!((other, key.as_str()), ("c", "wrap:a%20b"));
-        assert_eq!(closures(async |one| one + 1).await.unwrap(), 2);
-        assert_eq!(async_closures(async |one| one + 2).await.unwrap(), 3);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn impl_trait_in_both_places() {
-    let items = on_memory(impl_both("ab", [1, 2])).await.unwrap();
+pub(super) async fn rows() {
+    ok!(generic("p", 1.5, [2.5, 3.5]), (3, "p:2:1.5"));
+    ok!(Wrap("a b").other(&"c"), ("c", "wrap:a%20b"));
+    ok!(closures(async |one| one + 1), 2);
+    ok!(async_closures(async |one| one + 2), 3);
+    let items = impl_both("ab", [1, 2]).await.unwrap();
     assert_eq!(items.clone().collect::<Vec<_>>(), [3, 4]);
-}
-
-#[tokio::test]
-async fn lifetimes() {
-    on_memory(async {
-        let long = "long".to_owned();
-        assert_eq!(longest("a", &long).await.unwrap(), "long");
-        let kept = {
-            let name = "dropped before the result".to_owned();
-            elided(&name, Kept(&long)).await.unwrap()
-        };
-        assert_eq!(kept, Kept("long"));
-    })
-    .await;
+    let long = "long".to_owned();
+    ok!(longest("a", &long), "long");
+    let kept = {
+        let name = "dropped before the result".to_owned();
+        elided(&name, Kept(&long)).await.unwrap()
+    };
+    assert_eq!(kept, Kept("long"));
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use dlock_runtime::{Key, LockError, LockPool, distributed_lock};
 
-use crate::{held, memory, on_memory};
+use super::{held, memory};
 
 #[async_trait(?Send)]
 trait Local {
@@ -188,18 +188,50 @@ dropping! {
     locked_above: #[distributed_lock(key = "drops")] #[tracing::instrument(skip_all)];
 }
 
+pub(super) async fn rows() {
+    let shop = Shop { shard: "eu" };
+    let count = Rc::new(Cell::new(1));
+    ok!(shop.turn(count.clone()), "1 local:eu");
+    ok!(shop.provided(count), "10 local:9");
+    let key = "k".to_owned();
+    ok!(Store::<_, 2>::load(&shop, &key), ("k", "load:eu:k"));
+    ok!(Store::<_, 2>::store(&shop, &key, [1, 2]), ([1, 2], "k"));
+    ok!(
+        Store::<_, 2>::default(&shop, &key, 1.5),
+        ("k", "default:k:1.5")
+    );
+    receivers().await;
+    arguments_are_dropped_under_the_lock().await;
+}
+
+async fn receivers() {
+    let (mut text, held) = Text::new().await.unwrap();
+    assert_eq!(held, "new");
+    ok!(text.by_reference("more"), "more reference:more");
+    let held = "more reference:more! value:more%20reference%3Amore";
+    ok!(text.by_value(), held);
+    let text = Arc::new(Text("new".to_owned()));
+    let same = text.by_arc_reference().await.unwrap();
+    assert!(Arc::ptr_eq(&same, &text));
+    let task = tokio::spawn(same.by_arc(memory().await));
+    ok!(async { task.await.unwrap() }, "arc:new");
+    let mut pinned = Box::pin(Text(String::new()));
+    gives!(pinned.as_mut().by_pin(), "pin:");
+    pinned.never_said(1, ()).await;
+    // Without a pool the lock fails: `on_error` may use `self`, too.
+    let without_a_pool =
+        tokio::spawn(async { Box::pin(Text("ab".to_owned())).as_mut().by_pin().await });
+    let said = without_a_pool.await.unwrap();
+    assert!(said.starts_with("2 "), "{}", said);
+}
+
 /// `#[async_trait]` itself drops what a pattern ignores before the body, so before the lock.
-#[tokio::test]
 async fn arguments_are_dropped_under_the_lock() {
-    let noisy = || {
-        let parts = (Noisy("3 "), Noisy("ignored "));
-        (Noisy("self "), Noisy("1 "), Noisy("2 "), parts, Noisy("4 "))
-    };
     macro_rules! dropped {
         ($method:ident) => {{
-            let (receiver, first, second, parts, last) = noisy();
-            let call = receiver.$method(first, second, parts, last);
-            on_memory(call).await.unwrap();
+            let parts = (Noisy("3 "), Noisy("ignored "));
+            let call = Noisy("self ").$method(Noisy("1 "), Noisy("2 "), parts, Noisy("4 "));
+            call.await.unwrap();
             DROPPED.take().replace("ignored !", "ignored ")
         }};
     }
@@ -208,64 +240,4 @@ async fn arguments_are_dropped_under_the_lock() {
     assert_eq!(dropped!(locked), order);
     assert_eq!(dropped!(locked_below), order);
     assert_eq!(dropped!(locked_above), order);
-}
-
-#[tokio::test]
-async fn without_send() {
-    on_memory(async {
-        let count = Rc::new(Cell::new(1));
-        assert_eq!(
-            Shop { shard: "eu" }.turn(count.clone()).await.unwrap(),
-            "1 local:eu"
-        );
-        assert_eq!(
-            Shop { shard: "eu" }.provided(count).await.unwrap(),
-            "10 local:9"
-        );
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn generics_and_lifetimes() {
-    on_memory(async {
-        let shop = Shop { shard: "eu" };
-        let key = "k".to_owned();
-        let (same, held) = Store::<_, 2>::load(&shop, &key).await.unwrap();
-        assert_eq!((same.as_str(), held.as_str()), ("k", "load:eu:k"));
-        let (values, text) = Store::<_, 2>::store(&shop, &key, [1, 2]).await.unwrap();
-        assert_eq!((values, text.as_str()), (vec![1, 2], "k"));
-        let (same, held) = Store::<_, 2>::default(&shop, &key, 1.5).await.unwrap();
-        assert_eq!((same.as_str(), held.as_str()), ("k", "default:k:1.5"));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn receivers() {
-    on_memory(async {
-        let (mut text, held) = Text::new().await.unwrap();
-        assert_eq!(held, "new");
-        assert_eq!(
-            text.by_reference("more").await.unwrap(),
-            "more reference:more"
-        );
-        assert_eq!(
-            text.by_value().await.unwrap(),
-            "more reference:more! value:more%20reference%3Amore"
-        );
-        let text = Arc::new(Text("new".to_owned()));
-        let same = text.by_arc_reference().await.unwrap();
-        assert!(Arc::ptr_eq(&same, &text));
-        let locks = memory().await;
-        let task = tokio::spawn(same.by_arc(locks));
-        assert_eq!(task.await.unwrap().unwrap(), "arc:new");
-        let mut pinned = Box::pin(Text(String::new()));
-        assert_eq!(pinned.as_mut().by_pin().await, "pin:");
-        pinned.never_said(1, ()).await;
-    })
-    .await;
-    // Without a pool the lock fails: `on_error` may use `self`, too.
-    let said = Box::pin(Text("ab".to_owned())).as_mut().by_pin().await;
-    assert!(said.starts_with("2 "), "{said}");
 }

@@ -2,7 +2,7 @@
 
 use dlock_runtime::{Key, LockError, Wait, distributed_lock, lock_key};
 
-use crate::{held, memory, on_memory};
+use super::{held, memory};
 
 #[distributed_lock(key = "item:{<id>}:<name>:<pair.1>", guard = lock)]
 async fn template(id: u64, name: &str, pair: (u8, &str)) -> Result<Key, LockError> {
@@ -35,9 +35,36 @@ async fn angles(id: u8) -> Result<String, LockError> {
 
 const HERE: &str = "eu";
 
+const TEMPLATE: &str = "constant:<id>";
+
+#[distributed_lock(key = TEMPLATE)]
+async fn constant(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(keys = [TEMPLATE, "<id>"])]
+async fn constants(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = Key::verbatim(TEMPLATE))]
+async fn meant(id: u64) -> Result<(u64, String), LockError> {
+    Ok((id, held()))
+}
+
+pub(super) async fn rows() {
+    ok!(expression(7, "a:b"), "item:7:A:B");
+    ok!(argument(Key::from("k")), "k");
+    ok!(argument(lock_key!("item:<HERE>")), "item:eu");
+    ok!(branches(0), "zero");
+    ok!(branches(1), "other");
+    ok!(angles(1), "<literal>:<1:eu");
+    lock_key_names_the_lock_of_the_attribute().await;
+    a_template_that_no_macro_saw_is_no_key().await;
+}
+
 /// For any value, both write the same key, and no value forges a separator or the cluster's hash
 /// tag.
-#[tokio::test]
 async fn lock_key_names_the_lock_of_the_attribute() {
     let pool = memory().await;
     for (id, name, second) in [
@@ -61,25 +88,7 @@ async fn lock_key_names_the_lock_of_the_attribute() {
     }
 }
 
-const TEMPLATE: &str = "constant:<id>";
-
-#[distributed_lock(key = TEMPLATE)]
-async fn constant(id: u64) -> Result<u64, LockError> {
-    Ok(id)
-}
-
-#[distributed_lock(keys = [TEMPLATE, "<id>"])]
-async fn constants(id: u64) -> Result<u64, LockError> {
-    Ok(id)
-}
-
-#[distributed_lock(key = Key::verbatim(TEMPLATE))]
-async fn meant(id: u64) -> Result<(u64, String), LockError> {
-    Ok((id, held()))
-}
-
 /// As text it would be one lock for all values.
-#[tokio::test]
 async fn a_template_that_no_macro_saw_is_no_key() {
     let pool = memory().await;
     let said = [
@@ -91,38 +100,16 @@ async fn a_template_that_no_macro_saw_is_no_key() {
         pool.holder(TEMPLATE).await.map(drop),
     ];
     for error in said.map(Result::unwrap_err) {
-        assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{:?}", error);
         let write = "write `lock_key!(\"constant:<id>\")`, or `Key::verbatim(\"constant:<id>\")`";
-        assert!(error.to_string().contains(write), "{error}");
+        assert!(error.to_string().contains(write), "{}", error);
     }
-    let ran = pool.scope(meant(7)).await.unwrap();
-    assert_eq!(ran, (7, TEMPLATE.to_owned()));
+    ok!(pool.scope(meant(7)), (7, TEMPLATE));
     // A key from a guard or an error is accepted although it looks like a template.
     let guard = pool.lock(Key::verbatim(TEMPLATE)).acquire().await.unwrap();
     let busy = pool.lock(guard.key()).try_acquire().await.unwrap();
     assert!(busy.is_none());
-    let error = pool
-        .lock(guard.key())
-        .wait(Wait::Once)
-        .acquire()
-        .await
-        .unwrap_err();
+    let call = pool.lock(guard.key()).wait(Wait::Once);
+    let error = call.acquire().await.unwrap_err();
     assert!(pool.holder(error.key().unwrap()).await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn expressions_are_taken_as_they_are() {
-    on_memory(async {
-        assert_eq!(expression(7, "a:b").await.unwrap(), "item:7:A:B");
-        assert_eq!(argument(Key::from("k")).await.unwrap(), "k");
-        assert_eq!(argument(lock_key!("item:<HERE>")).await.unwrap(), "item:eu");
-        assert_eq!(branches(0).await.unwrap(), "zero");
-        assert_eq!(branches(1).await.unwrap(), "other");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn angle_brackets_are_doubled() {
-    assert_eq!(on_memory(angles(1)).await.unwrap(), "<literal>:<1:eu");
 }

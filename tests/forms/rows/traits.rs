@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use dlock_runtime::{LockError, LockPool, distributed_lock};
 
-use crate::{held, memory, on_memory};
+use super::{held, memory};
 
 struct Shop {
     shard: String,
@@ -75,7 +75,7 @@ impl Dynamic for Shop {
         &self.shard
     }
 
-    #[distributed_lock(key = "unit:<self.shard>", pool = self.locks, on_error = |error| panic!("{error}"))]
+    #[distributed_lock(key = "unit:<self.shard>", pool = self.locks, on_error = |error| panic!("{}", error))]
     async fn unit(&mut self, log: &mut Vec<String>) {
         self.shard.push('x');
         log.push(held());
@@ -87,25 +87,13 @@ impl Dynamic for Shop {
     }
 }
 
-#[tokio::test]
-async fn native_traits() {
+pub(super) async fn rows() {
     let shop = shop().await;
-    let keys = on_memory(shop.provided_native(7)).await.unwrap();
-    assert_eq!(keys, ["provided:7", "required:7:eu"]);
-}
-
-impl Shop {
-    async fn provided_native(&self, id: u8) -> Result<[String; 2], LockError> {
-        Native::provided(self, id).await
-    }
-}
-
-#[tokio::test]
-async fn async_trait() {
-    let mut shop: Box<dyn Dynamic> = Box::new(shop().await);
+    ok!(Native::provided(&shop, 7), ["provided:7", "required:7:eu"]);
+    let mut shop: Box<dyn Dynamic> = Box::new(shop);
     let got = shop.get((1, 2), "ann", 3).await.unwrap();
     assert_eq!(got.to_string(), "ann6 get:eu:1:ann:3");
-    assert_eq!(on_memory(shop.provided(4)).await.unwrap(), "provided:eu:4");
+    ok!(shop.provided(4), "provided:eu:4");
     let mut log = Vec::new();
     shop.unit(&mut log).await;
     assert_eq!((log, shop.shard()), (vec!["unit:eu".to_owned()], "eux"));

@@ -1,11 +1,13 @@
 //! Native `async fn` in traits: required, provided, generic, associated, on foreign types, and as a
 //! bound.
 
+use std::convert::TryFrom;
 use std::fmt::{Debug, Display};
+use std::future::Future;
 
 use dlock_runtime::{LockError, distributed_lock, lock_key};
 
-use crate::{held, on_memory};
+use super::{held, memory};
 
 trait Repository<K, V = u8>
 where
@@ -75,19 +77,15 @@ async fn through_a_bound<R: Repository<str, Error = Failed>>(mut repository: R) 
     repository.find_or("ab", async || 99).await.unwrap()
 }
 
-#[tokio::test]
-async fn required_provided_and_associated() {
-    on_memory(async {
-        assert_eq!(7_u8.find("ab").await.unwrap(), Some(5));
-        assert_eq!(through_a_bound(7_u32).await, (5, "numbers:ab".to_owned()));
-        assert_eq!(through_a_bound(1_u8).await, (99, "numbers:ab".to_owned()));
-        let outcome = u8::associated(3, "n").await.unwrap();
-        assert_eq!(outcome, ("n", "associated:3".to_owned()));
-    })
-    .await;
-    let Failed(error) = 7_u8.find("ab").await.unwrap_err();
-    assert!(matches!(error, LockError::NotInitialized));
-    let pool = crate::memory().await;
+pub(super) async fn rows() {
+    ok!(7_u8.find("ab"), Some(5));
+    gives!(through_a_bound(7_u32), (5, "numbers:ab"));
+    gives!(through_a_bound(1_u8), (99, "numbers:ab"));
+    ok!(u8::associated(3, "n"), ("n", "associated:3"));
+    let pool = memory().await;
     let task = tokio::spawn(async move { pool.scope(7_u64.spawnable("x")).await });
-    assert_eq!(task.await.unwrap().unwrap(), "spawnable:7:x");
+    ok!(async { task.await.unwrap() }, "spawnable:7:x");
+    let without_a_pool = tokio::spawn(async { 7_u8.find("ab").await });
+    let Failed(error) = without_a_pool.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::NotInitialized));
 }

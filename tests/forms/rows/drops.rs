@@ -7,8 +7,7 @@
     clippy::redundant_else,
     clippy::toplevel_ref_arg,
     clippy::unused_self,
-    unreachable_pub,
-    reason = "what they warn of is the point; and not every crate that has this file exports it"
+    reason = "what they warn of is the point"
 )]
 
 use std::future::{self, Future};
@@ -16,7 +15,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use crate::dlock::{self, LockError, LockPool};
+use dlock_runtime::{LockError, LockPool, distributed_lock};
 
 /// What was dropped, in order.
 #[derive(Default)]
@@ -122,7 +121,7 @@ macro_rules! rows {
 }
 
 rows! {
-    locals: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    locals: [#[distributed_lock(key = "drops:::")]]
     (log: &Arc<Log>) {
         let _first = Noisy("first local", log.clone());
         let _second = Noisy("second local", log.clone());
@@ -134,7 +133,7 @@ rows! {
         Ok(Noisy("temporary of the tail", log.clone()).value())
     }, |log, noisy| (&{ let _ = &noisy; log.clone() });
 
-    used_unused_and_hushed: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    used_unused_and_hushed: [#[distributed_lock(key = "drops:::")]]
     (
         first: Noisy,
         mut second: Noisy,
@@ -147,7 +146,7 @@ rows! {
         Ok(fifth.value() + first.value())
     }, |log, noisy| (noisy("1"), noisy("2"), noisy("3"), noisy("4"), noisy("5"));
 
-    moved_by_the_body: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    moved_by_the_body: [#[distributed_lock(key = "drops:::")]]
     (first: Noisy, _: Noisy, third: Noisy, fourth: Both, _fifth: Noisy) {
         drop(third);
         let first = first;
@@ -158,31 +157,31 @@ rows! {
         noisy("1"), noisy("2"), noisy("3"), Both { one: noisy("4"), other: noisy("4 other") }, noisy("5")
     );
 
-    without_a_name: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    without_a_name: [#[distributed_lock(key = "drops:::")]]
     (_: Noisy, text: &str, _: Noisy, (): ()) { Ok(text.len()) },
     |log, noisy| (noisy("1"), "text", noisy("2"), ());
 
-    receiver: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    receiver: [#[distributed_lock(key = "drops:::")]]
     (self, _: Noisy) { Ok(0) },
     |log, noisy| (Own(noisy("self")), noisy("1"));
 
-    receiver_of_a_key: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops<self.0.nothing()>:::")]]
+    receiver_of_a_key: [#[distributed_lock(key = "drops<self.0.nothing()>:::")]]
     (mut self, _second: Noisy) {
         self.0.rename("changed");
         Ok(0)
     }, |log, noisy| (Own(noisy("self")), noisy("1"));
 
-    boxed_receiver: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    boxed_receiver: [#[distributed_lock(key = "drops:::")]]
     (self: Box<Self>, second: Noisy) {
         future::ready(()).await;
         Ok(second.value())
     }, |log, noisy| (Box::new(Own(noisy("self"))), noisy("1"));
 
-    borrowed_receiver: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops<self.0.nothing()>:::")]]
+    borrowed_receiver: [#[distributed_lock(key = "drops<self.0.nothing()>:::")]]
     (&mut self, _: Noisy) { self.0.rename("self"); Ok(0) },
     |log, noisy| (&mut *std::mem::ManuallyDrop::new(Own(noisy("self"))), noisy("1"));
 
-    ignored_parts: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    ignored_parts: [#[distributed_lock(key = "drops:::")]]
     (first: Noisy, (mut second, _): (Noisy, Noisy), Both { one, .. }: Both, mut fourth: Noisy) {
         second.rename("changed");
         fourth.rename("changed, too");
@@ -192,8 +191,8 @@ rows! {
         noisy("1"), (noisy("2"), noisy("2, ignored")), Both { one: noisy("3"), other: noisy("3, ignored") }, noisy("4")
     );
 
-    ignored_parts_and_a_key: [#[dlock::distributed_lock(
-        crate = crate::dlock, key = "drops<first.nothing()>:<second.nothing()>:<one.nothing()>:<last.nothing()>"
+    ignored_parts_and_a_key: [#[distributed_lock(
+        key = "drops<first.nothing()>:<second.nothing()>:<one.nothing()>:<last.nothing()>"
     )]]
     (
         first: Noisy,
@@ -213,26 +212,26 @@ rows! {
         noisy("5")
     );
 
-    patterns_that_bind_everything: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    patterns_that_bind_everything: [#[distributed_lock(key = "drops:::")]]
     (Both { one, other: _other }: Both, (first, second): (Noisy, Noisy)) {
         future::ready(()).await;
         Ok(one.value() + first.value() + second.value())
     }, |log, noisy| (Both { one: noisy("1"), other: noisy("2") }, (noisy("3"), noisy("4")));
 
-    by_reference: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops<first.nothing()>:::")]]
+    by_reference: [#[distributed_lock(key = "drops<first.nothing()>:::")]]
     (ref first: Noisy, ref mut second: Noisy, _: Noisy) {
         second.rename("changed");
         future::ready(()).await;
         Ok(first.value())
     }, |log, noisy| (noisy("1"), noisy("2"), noisy("3"));
 
-    behind_a_reference: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::")]]
+    behind_a_reference: [#[distributed_lock(key = "drops:::")]]
     (&(number, _): &(usize, Noisy), _second: Noisy) { Ok(number) },
     |log, noisy| (&*std::mem::ManuallyDrop::new((1, noisy("1"))), noisy("2"));
 
     two_locks: [
-        #[dlock::distributed_lock(crate = crate::dlock, key = "outer<first.nothing()>")]
-        #[dlock::distributed_lock(crate = crate::dlock, key = "drops<second.nothing()>:<third.nothing()>::")]
+        #[distributed_lock(key = "outer<first.nothing()>")]
+        #[distributed_lock(key = "drops<second.nothing()>:<third.nothing()>::")]
     ]
     (first: Noisy, _: Noisy, (second, _): (Noisy, Noisy), third: Noisy, #[allow(unused_variables)] fourth: Noisy) {
         future::ready(()).await;
@@ -242,15 +241,15 @@ rows! {
     );
 
     two_locks_and_names: [
-        #[dlock::distributed_lock(crate = crate::dlock, key = "outer")]
-        #[dlock::distributed_lock(crate = crate::dlock, key = "drops<second.nothing()>:::")]
+        #[distributed_lock(key = "outer")]
+        #[distributed_lock(key = "drops<second.nothing()>:::")]
     ]
     (first: Noisy, second: Noisy, _: Noisy, #[allow(unused_variables)] fourth: Noisy) {
         future::ready(()).await;
         Ok(first.value())
     }, |log, noisy| (noisy("1"), noisy("2"), noisy("3"), noisy("4"));
 
-    in_a_format: [#[dlock::distributed_lock(crate = crate::dlock, key = "drops:::", on_error = |_| Ok(0))]]
+    in_a_format: [#[distributed_lock(key = "drops:::", on_error = |_| Ok(0))]]
     (first: usize, second: Arc<Noisy>, third: Noisy) {
         let name = second.0;
         future::ready(()).await;
