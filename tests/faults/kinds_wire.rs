@@ -71,39 +71,6 @@ async fn at_every_cut(lab: &Lab, request: impl Fn() -> Matcher, call: impl Async
     }
 }
 
-#[tokio::test]
-async fn nothing_stays_of_an_acquire_that_is_cut_off() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    for (kind, _) in KINDS {
-        let asks = async |cut| {
-            connected(&pool).await;
-            let answer = item(&pool, kind).wait(Wait::Once).acquire().await;
-            let is_unclear = matches!(answer, Err(LockError::Unavailable { .. }));
-            assert!(is_unclear, "{kind} {cut:?}: {answer:?}");
-        };
-        at_every_cut(&lab, || acquires(kind), asks).await;
-    }
-}
-
-#[tokio::test]
-async fn a_wait_goes_on_when_its_acquire_is_cut_off() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    for (kind, _) in KINDS {
-        let goes_on = async |cut| {
-            let begun = Instant::now();
-            let guard = item(&pool, kind).acquire().await.unwrap();
-            let took = begun.elapsed();
-            assert!(took < wait::scaled(SOON), "{kind} {cut:?}: {took:?}");
-            // Only an entry that was created before the cut may still be taken back.
-            until("one holder", SOON, async || holders(&lab, kind).await == 1).await;
-            stays(&lab, &guard).await;
-        };
-        at_every_cut(&lab, || acquires(kind), goes_on).await;
-    }
-}
-
 /// The answer to its first attempt is lost, and nothing takes that back before the call ends: the
 /// last attempt finds the key taken, by nobody else.
 #[tokio::test]

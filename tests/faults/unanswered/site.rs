@@ -1,0 +1,271 @@
+//! Running servers of a column, the wires to them, what reached them, and what is left there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_harness::{Action, Matcher, Monitor, Proxy, RedisServer, Trigger, until, until_ok};
+use dlock_runtime::{LockPool, LockRequest, Wait};
+use dlock_tests::of_kind;
+use dlock_tests::served::{QUORUM_TTL, Served, Wires};
+
+use super::column::Column::{self, ByText, Minority, Quorum, WithoutScripts};
+use super::column::{Item, SLOT};
+use super::row::{Call, Frame, Row};
+use crate::lab::{CAP, all_texts, connected};
+
+/// Running servers of a column, and the wires to them.
+pub(super) struct Site {
+    pub(super) column: Column,
+    served: Served,
+    wires: Wires,
+    /// The servers where the fault comes, by number: those that have the item, or some nodes.
+    broken: Vec<usize>,
+}
+
+impl Site {
+    pub(super) async fn start(column: Column) -> Self {
+        let served = Served::start(column.topology(), &["~*"]).await;
+        let mut broken = Vec::new();
+        for (nth, server) in served.servers().into_iter().enumerate() {
+            let has_it = server.try_cmd(&["EXISTS", SLOT]).await.is_ok();
+            if has_it && (column, nth) != (Quorum, 2) && (column != Minority || nth == 2) {
+                broken.push(nth);
+            }
+        }
+        Self {
+            column,
+            served,
+            wires: Wires::default(),
+            broken,
+        }
+    }
+
+    /// A pool over the wires, whose servers know the scripts, so that each operation is one request.
+    pub(super) async fn pool(&self, command_timeout: Duration) -> LockPool {
+        for text in all_texts() {
+            for server in self.served.servers() {
+                server.cmd(&["SCRIPT", "LOAD", &text]).await;
+            }
+        }
+        let user = match self.column {
+            WithoutScripts => "plain",
+            _ => "dlock",
+        };
+        let config = self.served.config(user).command_timeout(command_timeout);
+        let config = config.connect_timeout(CONNECT.max(command_timeout));
+        let pool = connected(self.wires.over(config)).await;
+        until("it locks", CAP, async || {
+            let request = pool.lock("warm").ttl(self.column.lease());
+            let warm = request.acquire().await;
+            warm.is_ok() // and the watchdog connects
+        })
+        .await;
+        self.until_free().await;
+        pool
+    }
+
+    /// Waits for its connections: if one after the other is lost, the next one is begun after a
+    /// pause, which a single try may not wait for.
+    pub(super) async fn ready(&self, pool: &LockPool) {
+        until("it is connected", CAP, async || pool.ping().await.is_ok()).await;
+        if matches!(self.column, Quorum | Minority) {
+            let met = self.on(|| Matcher::script().containing("ready"), Action::Signal);
+            until("all nodes are connected", CAP, async || {
+                let lock = pool.lock("ready").ttl(QUORUM_TTL).acquire().await;
+                drop(lock);
+                met.0.iter().all(|it| it.fired() > 0)
+            })
+            .await;
+            self.until_free().await;
+        }
+    }
+
+    /// By text, the servers forget all scripts.
+    pub(super) async fn forget(&self) {
+        if self.column == ByText {
+            self.served.server().cmd(&["SCRIPT", "FLUSH"]).await;
+        }
+    }
+
+    pub(super) fn request(
+        &self,
+        pool: &LockPool,
+        row: &Row,
+        item: &Item,
+        nth: usize,
+    ) -> LockRequest {
+        let key = match row.callers {
+            1 => item.key.clone(),
+            _ => format!("{}:{nth}", item.key),
+        };
+        let lease = row.lease.unwrap_or(self.column.lease());
+        let request = of_kind(pool.lock(key), item.kind).ttl(lease);
+        match row.call {
+            Call::Try => request.wait(Wait::Once),
+            Call::Wait | Call::Release => request.wait(CAP),
+        }
+    }
+
+    pub(super) fn servers(&self) -> impl Iterator<Item = &RedisServer> {
+        let servers = self.served.servers();
+        self.broken.iter().map(move |it| servers[*it])
+    }
+
+    /// The wires that fail.
+    pub(super) fn wires(&self) -> impl Iterator<Item = Arc<Proxy>> {
+        let ports = self.served.ports();
+        self.broken.iter().map(move |it| self.wires.to(ports[*it]))
+    }
+
+    pub(super) fn accepted(&self) -> u64 {
+        self.wires().map(|it| it.accepted()).sum()
+    }
+
+    /// Lets the fault meet such a request at each of these wires.
+    pub(super) fn on(&self, request: impl Fn() -> Matcher, fault: Action) -> Met {
+        Met(self.wires().map(|it| it.on(request(), fault)).collect())
+    }
+
+    pub(super) fn all_passes(&self) {
+        for wire in self.wires() {
+            wire.clear_triggers();
+            wire.release_held();
+        }
+    }
+
+    pub(super) fn record(&self, item: &Item) -> Record {
+        Record {
+            column: self.column,
+            item: item.clone(),
+            monitors: self.servers().map(RedisServer::monitor).collect(),
+        }
+    }
+
+    /// What is left: everything but counters and what ends by itself.
+    pub(super) async fn left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for server in self.served.servers() {
+            left.extend(server.keys().await);
+        }
+        left.retain(|key| {
+            let is_a_quorums = key.ends_with("@quorum") || key.contains("@h");
+            !key.contains("@fence") && !is_a_quorums
+        });
+        left
+    }
+
+    pub(super) async fn until_free(&self) {
+        until("nothing is left", self.column.soon(), async || {
+            self.left().await.is_empty()
+        })
+        .await;
+    }
+
+    /// What stands at a key: at one server, all of it; of a quorum, whether most nodes have it.
+    pub(super) async fn at(&self, key: &str) -> Vec<String> {
+        let mut there = Vec::new();
+        for server in self.served.servers() {
+            if let Ok(redis::Value::BulkString(dump)) = server.try_cmd(&["DUMP", key]).await {
+                there.push(format!("{dump:?}"));
+            }
+        }
+        match self.column {
+            Quorum | Minority if there.len() > 1 => vec!["at most nodes".to_owned()],
+            Quorum | Minority => Vec::new(),
+            _ => there,
+        }
+    }
+
+    /// How many hold the item, each with all its permits.
+    pub(super) async fn holders(&self, item: &Item) -> usize {
+        if matches!(item.kind, "x" | "fair") {
+            return 1;
+        }
+        let each = if item.kind == "p:3/3" { 3 } else { 1 };
+        let mut holders = 0;
+        for server in self.served.servers() {
+            if let Ok(redis::Value::Int(members)) =
+                server.try_cmd(&["ZCARD", &item.on_server()]).await
+            {
+                let members = usize::try_from(members).unwrap();
+                holders = holders.max(members.saturating_sub(1) / each);
+            }
+        }
+        holders
+    }
+}
+
+/// The default.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// The requests that a fault met, at one server or at several.
+pub(super) struct Met(Vec<Trigger>);
+
+impl Met {
+    /// Waits until it was met at each.
+    pub(super) async fn seen(&self) {
+        for trigger in &self.0 {
+            trigger.seen().await;
+        }
+    }
+
+    pub(super) fn fired(&self) -> u64 {
+        self.0.iter().map(Trigger::fired).sum()
+    }
+}
+
+/// What reached the servers where the fault comes.
+pub(super) struct Record {
+    column: Column,
+    item: Item,
+    monitors: Vec<Monitor>,
+}
+
+impl Record {
+    /// Until such a request of the item was executed at each.
+    pub(super) async fn until(&self, frame: Frame) {
+        let shows = |line: &String| self.column.shows(line, frame, &self.item);
+        until_ok(&format!("{frame:?} was executed"), CAP, async || {
+            let mut all = self.monitors.iter();
+            let is_executed = all.all(|monitor| monitor.lines().iter().any(shows));
+            is_executed.then_some(()).ok_or_else(|| self.told())
+        })
+        .await;
+    }
+
+    /// Until it was created at each.
+    pub(super) async fn until_created(&self) {
+        until_ok("it was created", CAP, async || {
+            let mut all = self.monitors.iter();
+            let is_created = all.all(|monitor| monitor.lines().iter().any(|it| self.creates(it)));
+            is_created.then_some(()).ok_or_else(|| self.told())
+        })
+        .await;
+    }
+
+    /// What was executed, without the texts of scripts.
+    fn told(&self) -> Vec<String> {
+        let lines = self.monitors.iter().flat_map(Monitor::lines);
+        lines.map(|it| it.chars().take(400).collect()).collect()
+    }
+
+    /// How often it was created. Without scripts, the server decides by the time that is sent.
+    pub(super) async fn created(&self) -> usize {
+        let is_timed = |it: &str| self.column == WithoutScripts && it.contains("\"PXAT\"");
+        let mut created = 0;
+        for monitor in &self.monitors {
+            let lines = monitor.settled().await;
+            let creating = lines.iter().filter(|it| self.creates(it) && !is_timed(it));
+            created += creating.count();
+        }
+        created
+    }
+
+    /// Whether a line creates the item's key.
+    fn creates(&self, line: &str) -> bool {
+        let key = self.item.on_server();
+        ["SET", "ZADD"]
+            .iter()
+            .any(|it| line.contains(&format!("\"{it}\" \"{key}\"")))
+    }
+}
