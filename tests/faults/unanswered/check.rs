@@ -1,15 +1,19 @@
 //! Carries out the rows of a table: each of its kinds and faults is a case.
 
 use std::fmt;
+use std::future::pending;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Action, Matcher, RedisServer, all_cases, until, wait};
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
-use futures_util::future::join_all;
-use tokio::task::JoinHandle;
+use futures_util::future::{self, Aborted, abortable, join_all};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::column::{Column, Item};
-use super::row::{Call, Ends, Frame, Row, Step};
+use super::row::{Before, Call, Caller, Ends, Frame, Row, Step};
 use super::site::{Met, Record, Site};
 use crate::lab::{CAP, SLACK, is_held};
 
@@ -40,6 +44,7 @@ struct Case<'a> {
     fault: Action,
     /// Which of the requests that the call consists of.
     request: usize,
+    from: Caller,
 }
 
 impl fmt::Debug for Case<'_> {
@@ -48,7 +53,8 @@ impl fmt::Debug for Case<'_> {
         let (kind, request) = (self.item.kind, self.request);
         write!(
             f,
-            "{column:?}, {kind}, {fault:?} at request {request}: {row:?}"
+            "{column:?}, {kind}, {fault:?} at request {request}, {:?}: {row:?}",
+            self.from
         )
     }
 }
@@ -59,7 +65,9 @@ impl<'a> Case<'a> {
         let mut cases = Vec::new();
         for &kind in row.kinds.iter().filter(|it| column.has_kind(it)) {
             for &fault in row.faults.iter().filter(|it| column.has_fault(**it)) {
-                for request in 0..column.number_of_requests(row) {
+                let met = column.met(row, fault);
+                let each = met.flat_map(|it| row.from.iter().map(move |from| (it, from)));
+                for (request, &from) in each {
                     let item = Item::new(kind, before + cases.len());
                     cases.push(Self {
                         site,
@@ -68,6 +76,7 @@ impl<'a> Case<'a> {
                         item,
                         fault,
                         request,
+                        from,
                     });
                 }
             }
@@ -78,19 +87,29 @@ impl<'a> Case<'a> {
     async fn check(&self) {
         let (site, row) = (self.site, self.row);
         site.ready(self.pool).await;
+        let record = site.record(&self.item);
+        let mut holder = None;
+        if row.before == Before::Held {
+            let key = match row.call {
+                Call::SeveralInTurn => format!("{}:last", self.item.key),
+                _ => self.item.key.clone(),
+            };
+            let request = self.pool.lock(key).ttl(site.column.lease());
+            holder = Some(request.acquire().await.unwrap());
+        }
         let given = self.given().await;
         site.forget().await;
-        let record = site.record(&self.item);
         let at_clean_ups = row.at_clean_ups.map(|fault| {
             let cancels = || self.matcher(Frame::Cancel, 0).every();
             site.on(cancels, fault)
         });
         let met = site.on(|| self.matcher(row.frame(), self.request), self.fault);
         let before = site.accepted();
-        if row.is_stopped {
+        if row.before == Before::Stopped {
             site.servers().for_each(RedisServer::stop_signal);
         }
-        let mut calls = Calls::begin(given);
+        let mut calls = Calls::begin(self.from, given);
+        calls.held.extend(holder);
         met.seen().await;
         for step in row.then {
             self.step(*step, &mut calls, &record, at_clean_ups.as_ref(), before)
@@ -100,18 +119,30 @@ impl<'a> Case<'a> {
         if row.ends == Ends::Had {
             self.stay(&calls.held).await;
         }
-        site.all_passes();
+        site.clear_triggers();
+        let undriven = calls.undriven.take();
         drop(calls);
         if site.column.creates_nothing(row) {
             assert_eq!(record.created().await, 0);
             assert_eq!(site.left().await, [""; 0]);
         }
         site.until_free().await;
-        site.all_passes();
+        if let Some(runtime) = undriven {
+            runtime.shutdown_background();
+        }
+        site.deliver();
+        if row.ends == Ends::Never {
+            let lives = match row.before {
+                Before::Held => 1..=2, // a waiter that goes may just be granted it
+                _ if row.then.contains(&Step::Next) => 2..=2,
+                _ => 1..=1,
+            };
+            site.is_sound(self.pool, &record, lives).await;
+        }
     }
 
     fn matcher(&self, frame: Frame, request: usize) -> Matcher {
-        let mut requests = self.site.column.requests(frame, &self.item);
+        let mut requests = self.site.column.requests(self.row, frame, &self.item);
         requests.swap_remove(request)
     }
 
@@ -121,7 +152,12 @@ impl<'a> Case<'a> {
         let callers = 0..row.callers;
         let requests = callers.map(|nth| site.request(self.pool, row, &self.item, nth));
         match row.call {
-            Call::Try | Call::Wait => requests.map(Given::Request).collect(),
+            Call::Try | Call::Wait | Call::Several | Call::SeveralInTurn => {
+                requests.map(Given::Request).collect()
+            }
+            Call::Run => requests.map(Given::Run).collect(),
+            Call::Body => requests.map(Given::Body).collect(),
+            Call::Keep => requests.map(Given::Keep).collect(),
             Call::Release => {
                 let guards = join_all(requests.map(LockRequest::acquire)).await;
                 let guards = guards.into_iter().map(Result::unwrap);
@@ -142,6 +178,11 @@ impl<'a> Case<'a> {
         match step {
             Step::Ended => self.ended(calls).await,
             Step::Goes => calls.go(site.column == Column::Minority).await,
+            Step::HalfGo => calls
+                .each
+                .iter()
+                .step_by(2)
+                .for_each(future::AbortHandle::abort),
             Step::CutAll => site.wires().for_each(|wire| wire.cut_all()),
             // No event to wait for.
             Step::LastMoment => wait::pause(row.command_timeout * 4).await,
@@ -154,7 +195,20 @@ impl<'a> Case<'a> {
                 })
                 .await;
             }
-            Step::Deliver => site.wires().for_each(|wire| wire.release_held()),
+            Step::There => until("it is there", CAP, async || site.has(&self.item).await).await,
+            Step::NotThere => assert!(!site.has(&self.item).await),
+            Step::Next => {
+                let next = site.direct().await;
+                let next = site.request(&next, row, &self.item, 0).acquire().await;
+                calls.held.push(next.unwrap());
+            }
+            Step::Queued => site.until_queued(&self.item).await,
+            Step::Undisturbed => {
+                let guard = calls.held.pop().unwrap();
+                guard.verify().await.unwrap();
+                guard.release().await.unwrap();
+            }
+            Step::Deliver => site.deliver(),
             Step::Continue => site.servers().for_each(RedisServer::cont),
             Step::Executed => record.until(row.frame()).await,
             Step::Created => record.until_created().await,
@@ -170,18 +224,26 @@ impl<'a> Case<'a> {
             return; // they had ended before, or were dropped
         };
         let within = match row.ends {
-            Ends::Unclear | Ends::Told => row.command_timeout + SLACK,
+            Ends::Unclear | Ends::Told | Ends::Value | Ends::Failed => row.command_timeout + SLACK,
             Ends::Had => self.site.column.soon(),
             Ends::Never => panic!("nobody has dropped it"),
         };
         let mut had = Vec::new();
-        for (took, ended) in task.await.unwrap() {
+        let half_go = row.then.contains(&Step::HalfGo);
+        for (nth, ended) in task.await.unwrap().into_iter().enumerate() {
+            if half_go && nth % 2 == 0 {
+                continue; // its answer may have come before it went
+            }
+            let (took, ended) = ended.unwrap();
             assert!(took < wait::scaled(within), "{ended:?} after {took:?}");
             match (row.ends, ended) {
                 (Ends::Unclear, Ended::Asked(Err(error)))
                 | (Ends::Told, Ended::Released(Err(error)))
                     if matches!(error, LockError::Unavailable { .. }) => {}
-                (Ends::Told, Ended::Released(Ok(Released::Freed | Released::NotHeld))) => {}
+                (Ends::Told, Ended::Released(Ok(Released::Freed)))
+                | (Ends::Value, Ended::Ran(Ok(7)))
+                | (Ends::Failed, Ended::Asked(Err(_))) => {}
+                (Ends::Told, Ended::Released(Ok(Released::NotHeld))) if self.may_be_repeated() => {}
                 (Ends::Unclear | Ends::Had, Ended::Asked(Ok(guard))) => had.push(guard),
                 (_, ended) => panic!("{ended:?}"),
             }
@@ -190,6 +252,11 @@ impl<'a> Case<'a> {
             Ends::Unclear => self.may_be_had(had.len()),
             _ => calls.held.extend(had),
         }
+    }
+
+    /// Whether a release may be sent again within its call, and find nothing.
+    fn may_be_repeated(&self) -> bool {
+        self.row.callers > 1 || self.site.column == Column::WithoutScripts
     }
 
     /// How many calls may have had their lock although the wire was cut.
@@ -210,6 +277,12 @@ impl<'a> Case<'a> {
             site.holders(&self.item).await == 1
         })
         .await;
+        if !matches!(site.column, Column::Quorum | Column::Minority) {
+            until("no others are held", site.column.soon(), async || {
+                site.left().await.len() == held.len()
+            })
+            .await;
+        }
         let key = held.last().unwrap().key().as_str();
         let before = site.at(key).await;
         assert_eq!(before.len(), 1, "a live lock is gone");
@@ -227,33 +300,59 @@ impl<'a> Case<'a> {
 enum Given {
     Request(LockRequest),
     Guard(LockGuard),
+    Run(LockRequest),
+    Body(LockRequest),
+    Keep(LockRequest),
 }
 
 #[derive(Debug)]
 enum Ended {
     Asked(Result<LockGuard, LockError>),
     Released(Result<Released, LockError>),
+    Ran(Result<u32, LockError>),
 }
+
+/// How a call ended and what time it took, if its caller stayed.
+type Outcome = Result<(Duration, Ended), Aborted>;
 
 /// Calls under way, all on one task, so that they are made at once; and the locks that were got.
 struct Calls {
-    task: Option<JoinHandle<Vec<(Duration, Ended)>>>,
+    task: Option<JoinHandle<Vec<Outcome>>>,
+    each: Vec<future::AbortHandle>,
+    /// Where the task is, if not on the test's runtime.
+    runtime: Option<Doomed>,
+    undriven: Option<Runtime>,
     held: Vec<LockGuard>,
 }
 
 impl Calls {
-    fn begin(given: Vec<Given>) -> Self {
+    fn begin(from: Caller, given: Vec<Given>) -> Self {
         let begun = Instant::now();
         let call = move |given| async move {
             let ended = match given {
                 Given::Request(request) => Ended::Asked(request.acquire().await),
                 Given::Guard(guard) => Ended::Released(guard.release().await),
+                Given::Run(request) => Ended::Ran(request.run(async |_| 7).await),
+                Given::Keep(request) => {
+                    let _guard = request.acquire().await;
+                    pending().await
+                }
+                Given::Body(request) => Ended::Ran(request.run(async |_| pending().await).await),
             };
             (begun.elapsed(), ended)
         };
-        let all = async move { join_all(given.into_iter().map(call)).await };
+        let (calls, each): (Vec<_>, _) = given.into_iter().map(|it| abortable(call(it))).unzip();
+        let all = async move { join_all(calls).await };
+        let runtime = Doomed::of(from);
+        let spawner = match &runtime {
+            Some(doomed) => doomed.handle.clone(),
+            None => Handle::current(),
+        };
         Self {
-            task: Some(tokio::spawn(all)),
+            task: Some(spawner.spawn(all)),
+            each,
+            runtime,
+            undriven: None,
             held: Vec::new(),
         }
     }
@@ -261,10 +360,60 @@ impl Calls {
     /// The callers drop their calls, or their locks if they may have them.
     async fn go(&mut self, may_have: bool) {
         let task = self.task.take().unwrap();
-        task.abort();
+        match self.runtime.take() {
+            Some(doomed) => self.undriven = doomed.end(task.abort_handle()).await,
+            None => task.abort(),
+        }
         match task.await {
             Err(error) => assert!(error.is_cancelled()),
             Ok(ended) => assert!(may_have, "{ended:?}"),
         }
+    }
+}
+
+/// A runtime that runs on a thread of its own until its end.
+struct Doomed {
+    handle: Handle,
+    ends: oneshot::Sender<AbortHandle>,
+    thread: thread::JoinHandle<Option<Runtime>>,
+}
+
+impl Doomed {
+    fn of(caller: Caller) -> Option<Self> {
+        let mut builder = match caller {
+            Caller::Task => return None,
+            Caller::CurrentThread | Caller::Undriven => Builder::new_current_thread(),
+            Caller::MultiThread | Caller::Background => Builder::new_multi_thread(),
+        };
+        let runtime = builder.enable_all().build().unwrap();
+        let handle = runtime.handle().clone();
+        let (ends, end) = oneshot::channel();
+        let thread = thread::spawn(move || {
+            runtime.block_on(async {
+                let task: AbortHandle = end.await.unwrap();
+                if caller == Caller::Undriven {
+                    task.abort();
+                    until("it is dropped", CAP, async || task.is_finished()).await;
+                }
+            });
+            match caller {
+                Caller::Undriven => return Some(runtime),
+                Caller::Background => runtime.shutdown_background(),
+                _ => drop(runtime),
+            }
+            None
+        });
+        Some(Self {
+            handle,
+            ends,
+            thread,
+        })
+    }
+
+    /// Ends it; returns it if it lives on, and is not run.
+    async fn end(self, task: AbortHandle) -> Option<Runtime> {
+        self.ends.send(task).unwrap();
+        let joined = tokio::task::spawn_blocking(|| self.thread.join());
+        joined.await.unwrap().unwrap()
     }
 }

@@ -1,13 +1,14 @@
 //! The columns: a topology each, which request is which there, what it lacks, and what it promises
 //! less.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use dlock_harness::resp::words;
 use dlock_harness::{Action, Matcher};
 use dlock_tests::served::QUORUM_TTL;
 
-use super::row::{Frame, Row};
+use super::row::{Call, Frame, Row, Step};
 use crate::lab::{CAP, LONG, SOON, calls, requests, text};
 
 /// More bytes than any request or reply has.
@@ -41,12 +42,31 @@ impl Column {
         }
     }
 
+    pub(super) fn user(self) -> &'static str {
+        match self {
+            WithoutScripts => "plain",
+            _ => "dlock",
+        }
+    }
+
+    /// Whether each operation is a script of its own, so that a record shows which is which.
+    pub(super) fn has_one_script_each(self) -> bool {
+        !matches!(self, WithoutScripts | Quorum | Minority)
+    }
+
     pub(super) fn has(self, row: &Row) -> bool {
         match self {
             // The second request of a call that is sent by its hash first is the first by its text.
             ByText => row.then.is_empty(),
             // Each call has a transaction of its own.
-            WithoutScripts => row.callers == 1 && row.at_clean_ups.is_none(),
+            WithoutScripts => {
+                row.callers == 1
+                    && row.at_clean_ups.is_none()
+                    && !row.is_renewed
+                    && !row.then.contains(&Step::Next)
+            }
+            // There a release and a clean-up are the same request.
+            Quorum | Minority => !row.then.contains(&Step::Next),
             _ => true,
         }
     }
@@ -99,9 +119,10 @@ impl Column {
     }
 
     /// The requests that are meant; without scripts a call has several.
-    pub(super) fn requests(self, frame: Frame, item: &Item) -> Vec<Matcher> {
+    pub(super) fn requests(self, row: &Row, frame: Frame, item: &Item) -> Vec<Matcher> {
         let about = |command| Matcher::command(command).containing(item.on_server());
         let key = item.key.clone();
+        let behind = if row.call == Call::Run { 2 } else { 1 }; // the acquire has a transaction too
         match (self, frame) {
             (WithoutScripts, Frame::Acquire) => vec![
                 Matcher::command("MULTI"),
@@ -110,11 +131,14 @@ impl Column {
             ],
             (WithoutScripts, _) => vec![
                 about("WATCH"),
-                Matcher::command("MULTI"),
+                Matcher::command("MULTI").nth(behind),
                 about("DEL"),
-                Matcher::command("EXEC"),
+                Matcher::command("EXEC").nth(behind),
             ],
-            (Quorum | Minority, _) => vec![Matcher::when(move |it| asks_a_node(it, frame, &key))],
+            (Quorum | Minority, _) if frame != Frame::Renew => {
+                vec![Matcher::when(move |it| asks_a_node(it, frame, &key))]
+            }
+            (_, Frame::Renew) => vec![self.named("renew").containing(item.on_server())],
             (_, Frame::Batch) => vec![self.named("combined")],
             _ => {
                 let requests = self.named(operation(frame, item.kind));
@@ -123,14 +147,14 @@ impl Column {
         }
     }
 
-    /// How many requests of a call are met, each in turn. What is behind the first of a transaction
-    /// is nothing by itself, when it comes late.
-    pub(super) fn number_of_requests(self, row: &Row) -> usize {
-        match self {
-            WithoutScripts if row.then.is_empty() => {
-                self.requests(row.frame(), &Item::new("x", 0)).len()
-            }
-            _ => 1,
+    /// Which of the requests of a call are met, each in turn. With further steps, of a transaction
+    /// only its begin, or the reply to its end.
+    pub(super) fn met(self, row: &Row, fault: Action) -> Range<usize> {
+        let all = self.requests(row, row.frame(), &Item::new("x", 0)).len();
+        match fault {
+            _ if row.then.is_empty() => 0..all,
+            Action::HoldReply => all - 1..all,
+            _ => 0..1,
         }
     }
 
@@ -162,6 +186,8 @@ fn operation(frame: Frame, kind: &str) -> &'static str {
         Frame::Acquire => "shared_acquire",
         Frame::Release if is_exclusive => "release",
         Frame::Release => "shared_release",
+        Frame::Renew => "renew",
+        Frame::AcquireAll => "acquire_all",
         Frame::Cancel => "cancel",
         Frame::Batch => "combined",
     }
@@ -170,8 +196,8 @@ fn operation(frame: Frame, kind: &str) -> &'static str {
 /// The letters by which a node's script is told what to do, also of kinds with many holders.
 fn letters(frame: Frame) -> &'static [u8] {
     match frame {
-        Frame::Acquire => b"vV",
-        Frame::Release | Frame::Cancel => b"bB",
+        Frame::Acquire | Frame::AcquireAll => b"vV",
+        Frame::Release | Frame::Cancel | Frame::Renew => b"bB",
         Frame::Batch => b"vb",
     }
 }

@@ -12,10 +12,12 @@ mod site;
 
 use std::time::Duration;
 
-use dlock_harness::Action::{self, CutAfter, CutBefore, CutInside, CutReply, Hold, Signal};
+use dlock_harness::Action::{
+    self, CutAfter, CutBefore, CutInside, CutReply, Hold, HoldReply, Signal,
+};
 
 use column::ALL;
-use row::{Call, Ends, Row, Step};
+use row::{Call, Caller, Ends, Row, Step};
 
 /// Of a request arrive: nothing, its head, the script's name, the key, the value, all. Of the
 /// reply, a number of 16 digits: nothing, its head, some digits, more, all but the last byte, all.
@@ -48,6 +50,36 @@ const CUTS_OF_KINDS: &[Action] = &[
     CutReply(9),
 ];
 
+/// What can happen to a release.
+const FAULTS: &[Action] = &[
+    CutBefore,
+    CutInside(1),
+    CutInside(60),
+    CutInside(ALL),
+    CutAfter,
+    CutReply(1),
+    CutReply(ALL),
+    Hold,
+    HoldReply,
+];
+
+const RUNTIMES: &[Caller] = &[
+    Caller::CurrentThread,
+    Caller::MultiThread,
+    Caller::Background,
+];
+
+const CALLERS: &[Caller] = &[
+    Caller::Task,
+    Caller::CurrentThread,
+    Caller::MultiThread,
+    Caller::Background,
+    Caller::Undriven,
+];
+
+/// A timeout that leaves time for the steps; a clean-up that runs into it is done soon all the same.
+const LEISURELY: Duration = Duration::from_millis(1500);
+
 /// The same of a request for many.
 const CUTS_OF_MANY: &[Action] = &[
     CutBefore,
@@ -74,11 +106,21 @@ const KINDS: &[Row] = &[
     Row::of(Call::Wait, CUTS_OF_KINDS, Ends::Had).each(ALL_KINDS),
 ];
 
+/// Several keys are taken in one command, or one by one; then the last is busy.
+const SEVERAL: &[Row] = &[
+    Row::of(Call::Several, CUTS_OF_KINDS, Ends::Unclear),
+    Row::of(Call::SeveralInTurn, CUTS_OF_KINDS, Ends::Failed).behind_a_holder(),
+];
+
 /// Each caller cleans up after its own token.
 const BATCHES: &[Row] = &[
     Row::of(Call::Try, CUTS_OF_MANY, Ends::Unclear).together(),
     Row::of(Call::Wait, CUTS_OF_MANY, Ends::Had).together(),
     Row::of(Call::Release, CUTS_OF_MANY, Ends::Told).together(),
+    // Who goes takes nothing from its neighbours.
+    Row::of(Call::Wait, &[Hold, HoldReply], Ends::Had)
+        .together()
+        .then(&[Step::HalfGo, Step::Deliver]),
 ];
 
 /// Each clean-up is executed and its answer lost, so it is repeated, while a live token holds the
@@ -110,7 +152,7 @@ const LATE: &[Row] = &[
     // The first clean-up overtakes it, on another connection, and finds nothing: that must not end
     // the clean-up.
     Row::of(Call::Try, &[Hold], Ends::Unclear)
-        .leisurely(Duration::from_millis(1500))
+        .leisurely(LEISURELY)
         .then(&[
             Step::CutAll,
             Step::Ended,
@@ -128,6 +170,12 @@ const LATE: &[Row] = &[
     Row::of(Call::Wait, &[Hold], Ends::Had).then(&[Step::Ended, Step::Replaced, Step::Deliver]),
 ];
 
+/// The same of every kind.
+const LATE_KINDS: &[Row] = &[Row::of(Call::Try, &[Hold], Ends::Unclear)
+    .each(ALL_KINDS)
+    .then(&[Step::Ended, Step::LastMoment, Step::Deliver, Step::Executed])
+    .creates_nothing()];
+
 /// What waits in the socket of a stopped server.
 const STOPPED: &[Row] = &[
     Row::of(Call::Try, &[Signal], Ends::Unclear)
@@ -138,6 +186,62 @@ const STOPPED: &[Row] = &[
         .at_a_stopped_server()
         .then(&[Step::Goes, Step::Continue, Step::Executed]),
 ];
+
+/// It ends with an answer or an error, and the key is gone; and it costs a body nothing.
+const RELEASES: &[Row] = &[
+    Row::of(Call::Release, FAULTS, Ends::Told),
+    Row::of(Call::Run, FAULTS, Ends::Value),
+];
+
+/// The caller drops its call, or its runtime ends.
+const GONE: &[Row] = &[
+    goes(Call::Body, &[Signal, HoldReply])
+        .from(CALLERS)
+        .then(&[Step::There, Step::Goes]),
+    goes(Call::Keep, &[Signal, HoldReply])
+        .from(CALLERS)
+        .then(&[Step::There, Step::Goes]),
+    goes(Call::Body, &[Hold]).then(&[Step::NotThere, Step::Goes, Step::Deliver, Step::Created]),
+    // A first clean-up finds nothing.
+    goes(Call::Body, &[Hold]).from(RUNTIMES).then(&[
+        Step::NotThere,
+        Step::Goes,
+        Step::CleanUp,
+        Step::Deliver,
+        Step::Created,
+    ]),
+    goes(Call::Run, &[Hold])
+        .from(CALLERS)
+        .then(&[Step::There, Step::Goes]),
+    goes(Call::Run, &[HoldReply])
+        .from(CALLERS)
+        .then(&[Step::NotThere, Step::Goes]),
+    goes(Call::Release, &[Hold, HoldReply])
+        .from(CALLERS)
+        .then(&[Step::Goes]),
+    // Repeated, it frees nobody else's lock.
+    goes(Call::Run, &[HoldReply]).then(&[
+        Step::NotThere,
+        Step::Next,
+        Step::Goes,
+        Step::Deliver,
+        Step::CleanUp,
+        Step::Undisturbed,
+    ]),
+    goes(Call::Wait, &[Signal])
+        .behind_a_holder()
+        .from(CALLERS)
+        .then(&[Step::Queued, Step::Goes, Step::Undisturbed]),
+    // A renewal does not outlive its lock.
+    goes(Call::Body, &[Signal, Hold])
+        .renewed()
+        .from(CALLERS)
+        .then(&[Step::There, Step::Goes, Step::Deliver]),
+];
+
+const fn goes(call: Call, faults: &'static [Action]) -> Row {
+    Row::of(call, faults, Ends::Never).leisurely(LEISURELY)
+}
 
 /// The tables that a column has, each as a test.
 macro_rules! columns {
@@ -154,12 +258,12 @@ macro_rules! columns {
 }
 
 columns! {
-    one_server = OneServer: acquires ACQUIRES, kinds KINDS, batches BATCHES, clean_ups CLEAN_UPS, late LATE, stopped STOPPED;
+    one_server = OneServer: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
     by_text = ByText: acquires ACQUIRES, kinds KINDS, batches BATCHES;
-    without_scripts = WithoutScripts: acquires ACQUIRES, late LATE, stopped STOPPED;
-    sharded = Sharded: acquires ACQUIRES, kinds KINDS, batches BATCHES, clean_ups CLEAN_UPS, late LATE, stopped STOPPED;
-    sentinel = Sentinel: acquires ACQUIRES, kinds KINDS, batches BATCHES, clean_ups CLEAN_UPS, late LATE, stopped STOPPED;
-    cluster = Cluster: acquires ACQUIRES, kinds KINDS, batches BATCHES, clean_ups CLEAN_UPS, late LATE, stopped STOPPED;
-    quorum = Quorum: acquires ACQUIRES, kinds KINDS, batches BATCHES, clean_ups CLEAN_UPS, late LATE, stopped STOPPED;
-    minority = Minority: acquires ACQUIRES, kinds KINDS, batches BATCHES, late LATE, stopped STOPPED;
+    without_scripts = WithoutScripts: acquires ACQUIRES, releases RELEASES, gone GONE, late LATE, stopped STOPPED;
+    sharded = Sharded: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    sentinel = Sentinel: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    cluster = Cluster: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    quorum = Quorum: acquires ACQUIRES, kinds KINDS, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    minority = Minority: acquires ACQUIRES, kinds KINDS, batches BATCHES, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
 }

@@ -16,13 +16,40 @@ pub(super) enum Call {
     Wait,
     /// The release of a guard.
     Release,
+    /// A body that ends at once, and then its release.
+    Run,
+    /// A body without end.
+    Body,
+    /// A guard that is kept for ever.
+    Keep,
+    /// Two locks, in a single try.
+    Several,
+    /// The same, fairly.
+    SeveralInTurn,
+}
+
+/// Who calls, and what dropping its calls means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// A task, which is aborted.
+    Task,
+    /// A runtime, which drops its tasks where it is dropped.
+    CurrentThread,
+    /// A runtime, which drops them on its threads.
+    MultiThread,
+    /// The same, in the background.
+    Background,
+    /// A current-thread runtime, which is not run any more once it has dropped them.
+    Undriven,
 }
 
 /// A request on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
     Acquire,
+    AcquireAll,
     Release,
+    Renew,
     /// Of a clean-up.
     Cancel,
     /// One for several callers.
@@ -36,11 +63,22 @@ pub(super) enum Step {
     Ended,
     /// The callers drop their calls.
     Goes,
+    /// Every second caller does.
+    HalfGo,
+    /// The key is there.
+    There,
+    NotThere,
+    /// The call waits in the queue.
+    Queued,
+    /// Another process takes the lock.
+    Next,
+    /// Who has the lock has it still, and releases it.
+    Undisturbed,
     /// All connections are reset.
     CutAll,
     /// The last moment of a request passes, and each first clean-up with it.
     LastMoment,
-    /// A clean-up reaches the server.
+    /// A clean-up reaches the server, or a release that is repeated.
     CleanUp,
     /// Clean-ups are repeated, again and again.
     CleanUps,
@@ -56,6 +94,16 @@ pub(super) enum Step {
     Replaced,
 }
 
+/// What the call meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    Nothing,
+    /// Another caller has the lock, or the last of several.
+    Held,
+    /// The server is stopped.
+    Stopped,
+}
+
 /// How a call ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
@@ -63,8 +111,12 @@ pub(super) enum Ends {
     Unclear,
     /// With a lock, soon, that stays.
     Had,
-    /// As freed, as not held, or `Unavailable`.
+    /// As freed, or `Unavailable`, within its timeout; of many, also as not held.
     Told,
+    /// With the body's value, within its timeout.
+    Value,
+    /// With an error, within its timeout.
+    Failed,
     /// Not at all: its caller has gone.
     Never,
 }
@@ -75,14 +127,17 @@ pub(super) struct Row {
     /// Each in turn.
     pub(super) kinds: &'static [&'static str],
     pub(super) callers: usize,
+    /// Each in turn.
+    pub(super) from: &'static [Caller],
+    pub(super) before: Before,
+    /// The lease is renewed, and the fault meets the first renewal.
+    pub(super) is_renewed: bool,
     pub(super) lease: Option<Duration>,
     pub(super) command_timeout: Duration,
     /// Each in turn, at the first request of the call.
     pub(super) faults: &'static [Action],
     /// And this one, at each clean-up.
     pub(super) at_clean_ups: Option<Action>,
-    /// The server is stopped before the call.
-    pub(super) is_stopped: bool,
     pub(super) then: &'static [Step],
     pub(super) ends: Ends,
     /// Nothing was created at any time; otherwise, nothing stays.
@@ -95,11 +150,13 @@ impl Row {
             call,
             kinds: &["x"],
             callers: 1,
+            from: &[Caller::Task],
+            before: Before::Nothing,
+            is_renewed: false,
             lease: None,
             command_timeout: COMMAND,
             faults,
             at_clean_ups: None,
-            is_stopped: false,
             then: &[],
             ends,
             creates_nothing: false,
@@ -108,6 +165,20 @@ impl Row {
 
     pub(super) const fn each(self, kinds: &'static [&'static str]) -> Self {
         Self { kinds, ..self }
+    }
+
+    pub(super) const fn from(self, from: &'static [Caller]) -> Self {
+        Self { from, ..self }
+    }
+
+    pub(super) const fn behind_a_holder(self) -> Self {
+        let before = Before::Held;
+        Self { before, ..self }
+    }
+
+    pub(super) const fn renewed(self) -> Self {
+        let is_renewed = true;
+        Self { is_renewed, ..self }
     }
 
     /// So many callers, whose requests are sent together. A cut is noticed at once, so nothing has
@@ -148,8 +219,8 @@ impl Row {
     }
 
     pub(super) const fn at_a_stopped_server(self) -> Self {
-        let is_stopped = true;
-        Self { is_stopped, ..self }
+        let before = Before::Stopped;
+        Self { before, ..self }
     }
 
     pub(super) const fn then(self, then: &'static [Step]) -> Self {
@@ -168,8 +239,10 @@ impl Row {
     pub(super) fn frame(&self) -> Frame {
         match self.call {
             _ if self.callers > 1 => Frame::Batch,
-            Call::Try | Call::Wait => Frame::Acquire,
-            Call::Release => Frame::Release,
+            _ if self.is_renewed => Frame::Renew,
+            Call::Several => Frame::AcquireAll,
+            Call::Release | Call::Run => Frame::Release,
+            _ => Frame::Acquire,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Running servers of a column, the wires to them, what reached them, and what is left there.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use dlock_tests::served::{QUORUM_TTL, Served, Wires};
 use super::column::Column::{self, ByText, Minority, Quorum, WithoutScripts};
 use super::column::{Item, SLOT};
 use super::row::{Call, Frame, Row};
-use crate::lab::{CAP, all_texts, connected};
+use crate::lab::{CAP, LONG, all_texts, connected};
 
 /// Running servers of a column, and the wires to them.
 pub(super) struct Site {
@@ -47,11 +48,10 @@ impl Site {
                 server.cmd(&["SCRIPT", "LOAD", &text]).await;
             }
         }
-        let user = match self.column {
-            WithoutScripts => "plain",
-            _ => "dlock",
-        };
-        let config = self.served.config(user).command_timeout(command_timeout);
+        let config = self
+            .served
+            .config(self.column.user())
+            .command_timeout(command_timeout);
         let config = config.connect_timeout(CONNECT.max(command_timeout));
         let pool = connected(self.wires.over(config)).await;
         until("it locks", CAP, async || {
@@ -99,10 +99,17 @@ impl Site {
             _ => format!("{}:{nth}", item.key),
         };
         let lease = row.lease.unwrap_or(self.column.lease());
-        let request = of_kind(pool.lock(key), item.kind).ttl(lease);
+        let last = format!("{key}:last");
+        let request = match row.call {
+            Call::Several => pool.lock_all([key, last]),
+            Call::SeveralInTurn => pool.lock_all([key, last]).fair(),
+            _ => of_kind(pool.lock(key), item.kind),
+        };
+        let request = request.ttl(lease);
         match row.call {
-            Call::Try => request.wait(Wait::Once),
-            Call::Wait | Call::Release => request.wait(CAP),
+            Call::Try | Call::Several | Call::SeveralInTurn => request.wait(Wait::Once),
+            _ if row.is_renewed => request.renew_every(OFTEN),
+            _ => request.wait(CAP),
         }
     }
 
@@ -126,11 +133,53 @@ impl Site {
         Met(self.wires().map(|it| it.on(request(), fault)).collect())
     }
 
-    pub(super) fn all_passes(&self) {
-        for wire in self.wires() {
-            wire.clear_triggers();
-            wire.release_held();
+    /// What is held stays so.
+    pub(super) fn clear_triggers(&self) {
+        self.wires().for_each(|wire| wire.clear_triggers());
+    }
+
+    pub(super) fn deliver(&self) {
+        self.wires().for_each(|wire| wire.release_held());
+    }
+
+    /// A pool that bypasses the wires.
+    pub(super) async fn direct(&self) -> LockPool {
+        connected(self.served.config(self.column.user())).await
+    }
+
+    /// Whether each server where the fault comes has the item.
+    pub(super) async fn has(&self, item: &Item) -> bool {
+        for server in self.servers() {
+            if server.pttl(&item.on_server()).await == -2 {
+                return false;
+            }
         }
+        true
+    }
+
+    /// The lock can be had, and no command about it follows the one that freed it. Another lease of
+    /// the same pool, renewed as often, shows that renewals had the time to come.
+    pub(super) async fn is_sound(
+        &self,
+        pool: &LockPool,
+        record: &Record,
+        lives: RangeInclusive<usize>,
+    ) {
+        if self.column.has_one_script_each() {
+            let beats = Item::new("x", BEATS);
+            let metronome = pool.lock(&*beats.key).ttl(LONG).renew_every(OFTEN);
+            let metronome = metronome.acquire().await.unwrap();
+            let before = record.count(Frame::Renew, &beats);
+            until("the metronome beats", CAP, async || {
+                record.count(Frame::Renew, &beats) >= before + 5
+            })
+            .await;
+            metronome.release().await.unwrap();
+            record.ends_with_its_lock(lives).await;
+        }
+        let again = pool.lock(&*record.item.key).ttl(self.column.lease());
+        let again = again.wait(CAP).acquire().await.unwrap();
+        again.release().await.unwrap();
     }
 
     pub(super) fn record(&self, item: &Item) -> Record {
@@ -152,6 +201,19 @@ impl Site {
             !key.contains("@fence") && !is_a_quorums
         });
         left
+    }
+
+    /// Until somebody waits, in the queue or for a node's hint.
+    pub(super) async fn until_queued(&self, item: &Item) {
+        until("it waits", CAP, async || {
+            let mut keys = Vec::new();
+            for server in self.servers() {
+                keys.extend(server.keys().await);
+            }
+            let waits = |key: &String| key.contains("@w") || key.contains("@h");
+            keys.iter().any(|key| waits(key) && key.contains(&item.key))
+        })
+        .await;
     }
 
     pub(super) async fn until_free(&self) {
@@ -194,6 +256,12 @@ impl Site {
         holders
     }
 }
+
+/// The number of an item that no case has.
+const BEATS: usize = 999;
+
+/// How often leases are renewed here.
+const OFTEN: Duration = Duration::from_millis(20);
 
 /// The default.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -241,6 +309,35 @@ impl Record {
             is_created.then_some(()).ok_or_else(|| self.told())
         })
         .await;
+    }
+
+    /// How many such requests there were.
+    fn count(&self, frame: Frame, item: &Item) -> usize {
+        let lines = self.monitors.iter().flat_map(Monitor::lines);
+        lines
+            .filter(|it| self.column.shows(it, frame, item))
+            .count()
+    }
+
+    /// Fails if a command tried to renew or to set the item after it was deleted, or if it was set
+    /// more often than it was to be.
+    async fn ends_with_its_lock(&self, lives: RangeInclusive<usize>) {
+        let key = self.item.on_server();
+        let deletes = |line: &String| {
+            let commands = ["DEL", "DELEX", "DELIFEQ"];
+            let mut commands = commands.iter();
+            commands.any(|it| line.contains(&format!("lua] \"{it}\" \"{key}\"")))
+        };
+        let renews = |line: &String| self.column.shows(line, Frame::Renew, &self.item);
+        let created = self.created().await;
+        assert!(lives.contains(&created), "it was set {created} times");
+        for monitor in &self.monitors {
+            let record = monitor.settled().await;
+            let freed = record.iter().rposition(deletes).expect("it was freed");
+            let late = record[freed..].iter();
+            let late: Vec<_> = late.filter(|it| renews(it) || self.creates(it)).collect();
+            assert!(late.is_empty(), "{late:?}");
+        }
     }
 
     /// What was executed, without the texts of scripts.
