@@ -135,6 +135,7 @@ impl<'a> Case<'a> {
             let lives = match row.before {
                 Before::Held => 1..=2, // a waiter that goes may just be granted it
                 _ if row.then.contains(&Step::Next) => 2..=2,
+                _ if row.then.contains(&Step::Executed) => 0..=1, // in time or not
                 _ => 1..=1,
             };
             site.is_sound(self.pool, &record, lives).await;
@@ -155,7 +156,7 @@ impl<'a> Case<'a> {
             Call::Try | Call::Wait | Call::Several | Call::SeveralInTurn => {
                 requests.map(Given::Request).collect()
             }
-            Call::Run => requests.map(Given::Run).collect(),
+            Call::Run | Call::RunInBackground => requests.map(Given::Run).collect(),
             Call::Body => requests.map(Given::Body).collect(),
             Call::Keep => requests.map(Given::Keep).collect(),
             Call::Release => {

@@ -122,7 +122,8 @@ impl Column {
     pub(super) fn requests(self, row: &Row, frame: Frame, item: &Item) -> Vec<Matcher> {
         let about = |command| Matcher::command(command).containing(item.on_server());
         let key = item.key.clone();
-        let behind = if row.call == Call::Run { 2 } else { 1 }; // the acquire has a transaction too
+        let runs = matches!(row.call, Call::Run | Call::RunInBackground);
+        let behind = if runs { 2 } else { 1 }; // the acquire has a transaction too
         match (self, frame) {
             (WithoutScripts, Frame::Acquire) => vec![
                 Matcher::command("MULTI"),

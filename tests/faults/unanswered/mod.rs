@@ -77,7 +77,7 @@ const CALLERS: &[Caller] = &[
     Caller::Undriven,
 ];
 
-/// A timeout that leaves time for the steps; a clean-up that runs into it is done soon all the same.
+/// A timeout that leaves time for the steps.
 const LEISURELY: Duration = Duration::from_millis(1500);
 
 /// The same of a request for many.
@@ -191,6 +191,9 @@ const STOPPED: &[Row] = &[
 const RELEASES: &[Row] = &[
     Row::of(Call::Release, FAULTS, Ends::Told),
     Row::of(Call::Run, FAULTS, Ends::Value),
+    // It returns while its release is on its way.
+    Row::of(Call::RunInBackground, &[Hold, HoldReply], Ends::Value)
+        .then(&[Step::Ended, Step::Deliver]),
 ];
 
 /// The caller drops its call, or its runtime ends.
@@ -208,7 +211,7 @@ const GONE: &[Row] = &[
         Step::Goes,
         Step::CleanUp,
         Step::Deliver,
-        Step::Created,
+        Step::Executed,
     ]),
     goes(Call::Run, &[Hold])
         .from(CALLERS)
@@ -240,7 +243,7 @@ const GONE: &[Row] = &[
 ];
 
 const fn goes(call: Call, faults: &'static [Action]) -> Row {
-    Row::of(call, faults, Ends::Never).leisurely(LEISURELY)
+    Row::of(call, faults, Ends::Never).in_time()
 }
 
 /// The tables that a column has, each as a test.

@@ -18,6 +18,8 @@ pub(super) enum Call {
     Release,
     /// A body that ends at once, and then its release.
     Run,
+    /// The same, with a release in the background.
+    RunInBackground,
     /// A body without end.
     Body,
     /// A guard that is kept for ever.
@@ -241,7 +243,7 @@ impl Row {
             _ if self.callers > 1 => Frame::Batch,
             _ if self.is_renewed => Frame::Renew,
             Call::Several => Frame::AcquireAll,
-            Call::Release | Call::Run => Frame::Release,
+            Call::Release | Call::Run | Call::RunInBackground => Frame::Release,
             _ => Frame::Acquire,
         }
     }

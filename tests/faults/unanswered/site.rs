@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Monitor, Proxy, RedisServer, Trigger, until, until_ok};
-use dlock_runtime::{LockPool, LockRequest, Wait};
+use dlock_runtime::{LockPool, LockRequest, Release, Wait};
 use dlock_tests::of_kind;
 use dlock_tests::served::{QUORUM_TTL, Served, Wires};
 
 use super::column::Column::{self, ByText, Minority, Quorum, WithoutScripts};
 use super::column::{Item, SLOT};
 use super::row::{Call, Frame, Row};
-use crate::lab::{CAP, LONG, all_texts, connected};
+use crate::lab::{CAP, COMMAND, LONG, all_texts, connected};
 
 /// Running servers of a column, and the wires to them.
 pub(super) struct Site {
@@ -48,6 +48,11 @@ impl Site {
                 server.cmd(&["SCRIPT", "LOAD", &text]).await;
             }
         }
+        // A clean-up waits for a transaction whose reply is held.
+        let command_timeout = match self.column {
+            WithoutScripts => command_timeout.min(COMMAND * 4),
+            _ => command_timeout,
+        };
         let config = self
             .served
             .config(self.column.user())
@@ -108,6 +113,7 @@ impl Site {
         let request = request.ttl(lease);
         match row.call {
             Call::Try | Call::Several | Call::SeveralInTurn => request.wait(Wait::Once),
+            Call::RunInBackground => request.release(Release::Background),
             _ if row.is_renewed => request.renew_every(OFTEN),
             _ => request.wait(CAP),
         }
@@ -331,6 +337,9 @@ impl Record {
         let renews = |line: &String| self.column.shows(line, Frame::Renew, &self.item);
         let created = self.created().await;
         assert!(lives.contains(&created), "it was set {created} times");
+        if created == 0 {
+            return;
+        }
         for monitor in &self.monitors {
             let record = monitor.settled().await;
             let freed = record.iter().rposition(deletes).expect("it was freed");
