@@ -125,7 +125,11 @@ pub fn alone(name: &str, test: impl FnOnce()) {
 
 /// A configuration with timeouts so long that a busy machine does not look like an outage.
 pub fn patient(url: impl Into<String>) -> Config {
-    Config::new(url)
+    more_patient(Config::new(url))
+}
+
+pub(crate) fn more_patient(config: Config) -> Config {
+    config
         .connect_timeout(Duration::from_secs(10))
         .command_timeout(Duration::from_secs(5))
 }

@@ -1,13 +1,14 @@
 #!/bin/sh
 # Runs the examples, tests and doctests but those of `--rest`, in some minutes. `--rest` runs only
-# these: what needs more than one server (the default run has one module on each topology, and the
-# examples), the known-bad variants that the explorers and simulators have to find, all cases of the
-# long property tests (of which the default run has a third), and what compiles most of the library
-# once more: the compile-fail cases, the benches, and the page of what the attribute writes. `--all`
-# runs both, and what takes a night: processes of an older build beside this one, 200 failovers, 50
-# reshards, measurements of a quorum, the fuzz targets, the large explorations, and the simulator for
-# a simulated year (or DLOCK_SIM_HOURS). If redis-server is missing, it installs it where this user may, and otherwise
-# says what to install. The last line says what passed; if it is missing, something failed.
+# these: what needs more than one server (the default run has one module and one row of each kind of
+# fault on each topology, and the examples), the known-bad variants that the explorers and simulators
+# have to find, all cases of the long property tests (of which the default run has a third), and what
+# compiles most of the library once more: the compile-fail cases, the benches, and the page of what
+# the attribute writes. `--all` runs both, and what takes a night: processes of an older build beside
+# this one, 200 failovers, 50 reshards, measurements of a quorum, the fuzz targets, the large
+# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). If redis-server is
+# missing, it installs it where this user may, and otherwise says what to install. The last line says
+# what passed; if it is missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -119,7 +120,7 @@ on_each_topology() {
 
 rest() {
     # shellcheck disable=SC2086 # words
-    cargo test --workspace --no-run --lib --test conformance $several_servers $built_again
+    cargo test --workspace --no-run --lib --test conformance --test faults $several_servers $built_again
     begin_beside rest_beside
     # shellcheck disable=SC2086 # words
     tests $several_servers
@@ -130,6 +131,8 @@ rest() {
 rest_beside() {
     # The nodes of a quorum vote only once they are up for two minutes.
     tests --test conformance quorum -- --ignored
+    # Of each table, the default run has one row on each of these servers.
+    DLOCK_TEST_ALL_CASES=1 tests --test faults unanswered -- --skip one_server
     # The second is the long property tests.
     DLOCK_TEST_ALL_CASES=1 tests --lib -- known_bad answer_like_the_pure_machine
     # shellcheck disable=SC2086 # words

@@ -1,14 +1,21 @@
-//! Servers as the pages say to set them up: with the documented user, and with TLS.
+//! Servers as the pages say to set them up: with the documented user, with TLS, in each topology;
+//! and wires to them.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use dlock_harness::{Authority, Cluster, RedisServer, Sharded, Watched};
+use dlock_harness::{Authority, Cluster, DelayProxy, Proxy, RedisServer, Sharded, Watched, until};
 use dlock_runtime::Config;
+use tokio::net::TcpStream;
 
-use crate::patient;
+use crate::{more_patient, patient};
 
 const PAGE: &str = include_str!("../docs/operate/server.md");
 const SENTINELS: &str = include_str!("../docs/operate/configuration.md");
+const NODES: &str = include_str!("../docs/operate/topologies.md");
 
 /// The rights to a server's own compare-and-delete; older servers have neither, and refuse them.
 const NATIVE: [&str; 2] = ["+delex", "+delifeq"];
@@ -84,11 +91,15 @@ pub fn with_tls() -> (RedisServer, Authority) {
     (server.start(), authority)
 }
 
-/// Where tests run besides a plain server; `tests/run.sh --rest` runs the conformance suite on
-/// each.
+/// The longest lease at a quorum: each of its nodes votes once it is up for longer.
+pub const QUORUM_TTL: Duration = Duration::from_secs(10);
+
+/// Where tests run besides a plain server and a quorum; `tests/run.sh --rest` runs the conformance
+/// suite on each.
 pub const TOPOLOGIES: [&str; 4] = ["tls", "sentinel", "sharded", "cluster"];
 
-/// A server in one of the [topologies](TOPOLOGIES), with the documented users `dlock` and `plain`.
+/// A server in one of the [topologies](TOPOLOGIES), or three of which a quorum decides, with the
+/// documented users `dlock` and `plain`.
 #[derive(Debug)]
 pub struct Served(Topology);
 
@@ -104,6 +115,8 @@ enum Topology {
     Cluster(Cluster),
     /// The master behind sentinels, whose user is the documented one too.
     Watched(Watched),
+    /// Independent nodes.
+    Quorum(Vec<RedisServer>),
 }
 
 impl fmt::Debug for Topology {
@@ -114,6 +127,7 @@ impl fmt::Debug for Topology {
             Self::Sharded(_) => "sharded",
             Self::Cluster(_) => "cluster",
             Self::Watched(_) => "sentinel",
+            Self::Quorum(_) => "quorum",
         })
     }
 }
@@ -142,15 +156,25 @@ impl Served {
                 }
                 Topology::Watched(watched)
             }
+            "quorum" => Topology::Quorum((0..3).map(|_| RedisServer::start()).collect()),
             other => panic!("{other} is none of {TOPOLOGIES:?}"),
         });
         let more = match &served.0 {
             Topology::Cluster(_) => [more, &documented_cluster_rules()].concat(),
+            Topology::Quorum(_) => [more, &rules(NODES, "ACL SETUSER dlock ")].concat(),
             _ => more.to_vec(),
         };
         for server in served.servers() {
             documented_user(server, &more).await;
             documented_plain_user(server).await;
+        }
+        if let Topology::Quorum(nodes) = &served.0 {
+            for node in nodes {
+                until("it votes", QUORUM_TTL * 3, async || {
+                    uptime(node).await > QUORUM_TTL
+                })
+                .await;
+            }
         }
         served
     }
@@ -167,6 +191,15 @@ impl Served {
             Topology::Sharded(sharded) => vec![&sharded.server],
             Topology::Watched(watched) => vec![&watched.servers[0]],
             Topology::Cluster(cluster) => cluster.nodes.iter().collect(),
+            Topology::Quorum(nodes) => nodes.iter().collect(),
+        }
+    }
+
+    /// The ports at which clients without TLS reach them.
+    pub fn ports(&self) -> Vec<u16> {
+        match &self.0 {
+            Topology::Sharded(sharded) => vec![sharded.addr().port()],
+            _ => self.servers().iter().map(|it| it.port()).collect(),
         }
     }
 
@@ -175,6 +208,7 @@ impl Served {
     /// # Panics
     /// Never: a server with TLS has a port for it.
     pub fn config(&self, user: &str) -> Config {
+        let named = |url: String| url.replacen("://", &format!("://{user}:secret@"), 1);
         let url = match &self.0 {
             Topology::Plain(server) => server.url(),
             Topology::Tls { server, .. } => server
@@ -185,13 +219,98 @@ impl Served {
             Topology::Watched(watched) => {
                 watched.url() + "?sentinel_user=dlock&sentinel_pass=secret"
             }
+            Topology::Quorum(nodes) => {
+                let urls = nodes.iter().map(|it| named(it.url()));
+                let config = Config::redlock(urls).max_ttl(QUORUM_TTL);
+                return more_patient(config);
+            }
         };
-        let config = patient(url.replacen("://", &format!("://{user}:secret@"), 1));
+        let config = patient(named(url));
         match (&self.0, user) {
             (Topology::Sharded(_), "plain") => config.counter_per_slot().without_scripts(),
             (Topology::Sharded(_), _) => config.counter_per_slot(),
             (_, "plain") => config.without_scripts(),
             _ => config,
         }
+    }
+}
+
+/// How long a server has been up, as it says.
+async fn uptime(server: &RedisServer) -> Duration {
+    let info: String = server.ask(&["INFO", "server"]).await;
+    let line = info
+        .lines()
+        .find_map(|it| it.strip_prefix("uptime_in_seconds:"));
+    Duration::from_secs(line.map_or(0, |it| it.trim().parse().unwrap_or(0)))
+}
+
+/// A wire to each server, whatever the topology, made when it is first used.
+#[derive(Debug, Clone, Default)]
+pub struct Wires {
+    round_trip: Duration,
+    by_port: Arc<Mutex<HashMap<u16, Wire>>>,
+}
+
+#[derive(Debug, Clone)]
+enum Wire {
+    /// Can be cut, and fall silent.
+    Short(Arc<Proxy>),
+    Long(Arc<DelayProxy>),
+}
+
+impl Wires {
+    /// Wires that are long, and nothing else.
+    #[must_use]
+    pub fn long(round_trip: Duration) -> Self {
+        Self {
+            round_trip,
+            ..Self::default()
+        }
+    }
+
+    /// The configuration of a pool that connects over them.
+    pub fn over(&self, config: Config) -> Config {
+        let wires = self.clone();
+        config.connector(move |host: String, port| {
+            let port = match wires.wire(port) {
+                Wire::Short(wire) => wire.addr().port(),
+                Wire::Long(wire) => wire.addr().port(),
+            };
+            async move { TcpStream::connect((host, port)).await }
+        })
+    }
+
+    /// The wire to this port.
+    ///
+    /// # Panics
+    /// If it is a long one, which can't be cut.
+    #[must_use]
+    pub fn to(&self, port: u16) -> Arc<Proxy> {
+        match self.wire(port) {
+            Wire::Short(wire) => wire,
+            Wire::Long(_) => panic!("the wire to {port} is a long one"),
+        }
+    }
+
+    /// No wire carries anything any more.
+    pub fn are_silent(&self) {
+        for wire in self.all().values() {
+            if let Wire::Short(wire) = wire {
+                wire.blackhole();
+            }
+        }
+    }
+
+    fn wire(&self, port: u16) -> Wire {
+        let there = SocketAddr::from(([127, 0, 0, 1], port));
+        let start = || match self.round_trip {
+            Duration::ZERO => Wire::Short(Arc::new(Proxy::start(there))),
+            it => Wire::Long(Arc::new(DelayProxy::start(there, it / 2))),
+        };
+        self.all().entry(port).or_insert_with(start).clone()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<u16, Wire>> {
+        self.by_port.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,25 +1,15 @@
-//! Faults of the wire, for every kind of lock: an acquire that is cut off or comes late, a release
-//! that comes late, connections that break while waiters use them. What may be left is taken back,
-//! and no other holder's entry with it.
+//! Faults of the wire, for every kind of lock: an acquire whose answer is lost, a release that comes
+//! late, connections that break while waiters use them. What may be left is taken back, and no other
+//! holder's entry with it. `unanswered` has acquires that are cut off or come late.
 
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Action, Matcher, Monitor, until, wait};
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Wait};
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest};
 use dlock_tests::{KINDS, of_kind};
-use futures_util::future::join_all;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SOON, is_held, requests, sha};
 use crate::waiters::{AT_ONCE, WAIT, turn, waits};
-
-const CUTS: [Action; 6] = [
-    Action::CutBefore,
-    Action::CutInside(60),
-    Action::CutInside(100_000),
-    Action::CutAfter,
-    Action::CutReply(0),
-    Action::CutReply(9),
-];
 
 /// The kinds that can have several holders.
 fn shared() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -52,56 +42,6 @@ async fn stays(lab: &Lab, guard: &LockGuard) {
         wait::pause(Duration::from_millis(20)).await;
     }
     is_held(guard).await;
-}
-
-/// Waits for the pool's connection: if one after the other is lost, the next one is begun after a
-/// pause, which a single attempt to lock may not wait for.
-async fn connected(pool: &LockPool) {
-    until("it is connected", CAP, async || pool.ping().await.is_ok()).await;
-}
-
-/// Cuts such a request off in every way there is, during `call`; nothing may stay of it.
-async fn at_every_cut(lab: &Lab, request: impl Fn() -> Matcher, call: impl AsyncFn(Action)) {
-    for cut in CUTS {
-        let cutting = lab.proxy.on(request(), cut);
-        call(cut).await;
-        cutting.seen().await;
-        lab.until_free().await;
-        lab.proxy.clear_triggers();
-    }
-}
-
-#[tokio::test]
-async fn nothing_stays_of_an_acquire_that_is_cut_off() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    for (kind, _) in KINDS {
-        let asks = async |cut| {
-            connected(&pool).await;
-            let answer = item(&pool, kind).wait(Wait::Once).acquire().await;
-            let is_unclear = matches!(answer, Err(LockError::Unavailable { .. }));
-            assert!(is_unclear, "{kind} {cut:?}: {answer:?}");
-        };
-        at_every_cut(&lab, || acquires(kind), asks).await;
-    }
-}
-
-#[tokio::test]
-async fn a_wait_goes_on_when_its_acquire_is_cut_off() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    for (kind, _) in KINDS {
-        let goes_on = async |cut| {
-            let begun = Instant::now();
-            let guard = item(&pool, kind).acquire().await.unwrap();
-            let took = begun.elapsed();
-            assert!(took < wait::scaled(SOON), "{kind} {cut:?}: {took:?}");
-            // Only an entry that was created before the cut may still be taken back.
-            until("one holder", SOON, async || holders(&lab, kind).await == 1).await;
-            stays(&lab, &guard).await;
-        };
-        at_every_cut(&lab, || acquires(kind), goes_on).await;
-    }
 }
 
 /// The answer to its first attempt is lost, and nothing takes that back before the call ends: the
@@ -142,63 +82,6 @@ async fn holders(lab: &Lab, kind: &str) -> usize {
     let members: usize = lab.server.ask(&["ZCARD", ON_SERVER]).await;
     let each = if kind == "p:3/3" { 3 } else { 1 };
     members.saturating_sub(1) / each
-}
-
-#[tokio::test]
-async fn nothing_stays_of_several_keys_whose_acquire_is_cut_off() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let both = || pool.lock_all([ITEM, "z"]).ttl(LONG).wait(Wait::Once);
-    let request = |script| requests(script).containing(ON_SERVER);
-    let at_once = async |_| {
-        connected(&pool).await;
-        both().acquire().await.unwrap_err();
-    };
-    at_every_cut(&lab, || request("acquire_all"), at_once).await;
-    // In turn they are taken one by one, and the last is busy.
-    let in_order = async |_| {
-        connected(&pool).await;
-        let busy = direct.lock("z").acquire().await.unwrap();
-        both().fair().acquire().await.unwrap_err();
-        busy.release().await.unwrap();
-    };
-    at_every_cut(&lab, || request("acquire"), in_order).await;
-}
-
-#[tokio::test]
-async fn an_acquire_executed_after_its_last_moment_creates_nothing() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    let monitor = lab.server.monitor();
-    let held = lab
-        .proxy
-        .on(Matcher::script().containing(ON_SERVER), Action::Hold);
-    let tries = KINDS.map(|(kind, _)| {
-        let key = format!("{ITEM}:{kind}");
-        of_kind(pool.lock(key), kind)
-            .ttl(LONG)
-            .wait(Wait::Once)
-            .acquire()
-    });
-    for answer in join_all(tries).await {
-        assert!(
-            matches!(answer, Err(LockError::Unavailable { .. })),
-            "{answer:?}"
-        );
-    }
-    held.seen().await;
-    // No event to wait for: the last moment has to pass, and every clean-up with it.
-    wait::pause(COMMAND * 4).await;
-    lab.proxy.release_held();
-    until("they were executed", SOON, async || {
-        executed(&monitor, "acquire") + executed(&monitor, "shared_acquire") >= KINDS.len()
-    })
-    .await;
-    let created = |line: &&String| {
-        line.contains("lua] \"ZADD\" \"lock:item") || line.contains("lua] \"SET\" \"lock:item")
-    };
-    assert_eq!(monitor.settled().await.iter().filter(created).count(), 0);
-    assert!(lab.locks().await.is_empty());
 }
 
 fn executed(monitor: &Monitor, operation: &str) -> usize {

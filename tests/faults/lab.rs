@@ -67,7 +67,7 @@ impl Lab {
 
     /// A pool whose server knows the scripts, so that each operation is one request.
     pub(crate) async fn pool_of(&self, config: Config) -> LockPool {
-        for text in OPERATIONS.into_iter().flat_map(texts) {
+        for text in all_texts() {
             let known = self.server.cmd(&["SCRIPT", "LOAD", &text]).await;
             assert_eq!(known, redis::Value::BulkString(hash(&text).into()));
         }
@@ -131,7 +131,7 @@ pub(crate) async fn is_held(guard: &LockGuard) {
 
 /// Retries, because connecting has its own timeout, which a busy machine may exceed before a test
 /// has begun.
-async fn connected(config: Config) -> LockPool {
+pub(crate) async fn connected(config: Config) -> LockPool {
     let mut pool = None;
     until("connected", CAP, async || {
         pool = LockPool::connect(config.clone()).await.ok();
@@ -145,8 +145,13 @@ async fn connected(config: Config) -> LockPool {
 #[allow(dead_code, reason = "it has the texts of all scripts")]
 mod lua;
 
+/// What a server is told so that it knows all scripts.
+pub(crate) fn all_texts() -> impl Iterator<Item = String> {
+    OPERATIONS.into_iter().flat_map(texts)
+}
+
 /// The Lua of an operation, as it is sent.
-fn text(operation: &str) -> String {
+pub(crate) fn text(operation: &str) -> String {
     let name = operation.to_uppercase();
     let script = lua::ALL.iter().find(|(it, _)| *it == name);
     let (_, sections) = script.unwrap_or_else(|| panic!("no such script: {operation}"));

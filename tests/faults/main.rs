@@ -1,7 +1,7 @@
 //! What a lock does when the wire, the server or its own process fails under it.
 //!
-//! - Ambiguity, an acquire or release with an unclear outcome: `cuts`, `batched`, `late`,
-//!   `releases`, `outages`, `connecting`.
+//! - Ambiguity, an acquire or release with an unclear outcome: `unanswered` (rows that run on every
+//!   server), `releases`, `outages`, `connecting`.
 //! - Loss, a lease that ends under its holder: `loss`, `deadlines`, `causes`, `paused`, `finish`,
 //!   `fence_order`.
 //! - Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
@@ -22,12 +22,10 @@
 )]
 
 mod afterwards;
-mod batched;
 mod batches;
 mod body;
 mod causes;
 mod connecting;
-mod cuts;
 mod deadlines;
 mod extend;
 mod fence_order;
@@ -36,7 +34,6 @@ mod kinds;
 mod kinds_lost;
 mod kinds_wire;
 mod lab;
-mod late;
 mod logged;
 mod logs;
 mod loss;
@@ -46,6 +43,7 @@ mod paused;
 mod releases;
 mod renewal;
 mod several_keys;
+mod unanswered;
 mod waiters;
 mod waiting_background;
 mod waiting_connections;

@@ -4,11 +4,15 @@
 use std::time::{Duration, Instant};
 
 use dlock_harness::wait;
-use dlock_runtime::{LockError, Wait};
+use dlock_runtime::{LockError, LockRequest, Wait};
+use futures_util::future::join_all;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SLACK};
 
 const WAIT: Duration = Duration::from_millis(800);
+
+/// Two are sent by themselves, the others in two commands.
+const CALLERS: usize = 24;
 
 #[tokio::test]
 async fn a_black_hole() {
@@ -118,4 +122,39 @@ async fn a_wait_outlives_an_outage_that_ends() {
     };
     let (answer, ()) = tokio::join!(pool.lock(ITEM).wait(Wait::Forever).acquire(), outage);
     answer.unwrap().release().await.unwrap();
+}
+
+/// The same commands carry callers with deadlines of their own.
+#[tokio::test]
+async fn each_ends_in_its_own_time_while_the_server_stands_still() {
+    let (lab, timeout) = (Lab::new(), Duration::from_secs(2));
+    let config = lab.config().command_timeout(timeout);
+    let pool = lab.pool_of(config.connect_timeout(timeout)).await;
+    let holders = (0..CALLERS).map(|it| pool.lock(format!("item:{it}")).ttl(LONG).wait(CAP));
+    let guards = join_all(holders.map(LockRequest::acquire)).await;
+    lab.server.stop_signal();
+    let begun = Instant::now();
+    let ends = |within: Duration, is_unavailable: bool| {
+        let took = begun.elapsed();
+        assert!(is_unavailable && took >= within * 9 / 10, "{took:?}");
+        assert!(took < wait::scaled(within + SLACK), "{within:?}: {took:?}");
+    };
+    let releases = guards.into_iter().map(async |guard| {
+        let released = guard.unwrap().release().await;
+        ends(
+            timeout,
+            matches!(released, Err(LockError::Unavailable { .. })),
+        );
+    });
+    let acquires = (0..CALLERS).map(async |it| {
+        // An answer that comes after the lease is worth nothing.
+        let ttl = if it % 2 == 0 { timeout / 8 } else { LONG };
+        let request = pool.lock(format!("other:{it}")).ttl(ttl);
+        let acquired = request.wait(Wait::Once).acquire().await;
+        let is_unavailable = matches!(acquired, Err(LockError::Unavailable { .. }));
+        ends(ttl.min(timeout), is_unavailable);
+    });
+    tokio::join!(join_all(releases), join_all(acquires));
+    lab.server.cont();
+    lab.until_free().await;
 }

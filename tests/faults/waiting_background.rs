@@ -1,12 +1,12 @@
-//! `Release::Background`: the call does not wait for the release, and whatever happens to that, the
-//! key becomes free.
+//! `Release::Background`: whatever happens to the release, the key becomes free. That the call does not
+//! wait for it is in `unanswered`.
 
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockPool, LockRequest, Release, Wait};
 
-use crate::lab::{self, CAP, LONG, Lab, SOON, TTL, requests, tell};
+use crate::lab::{self, CAP, LONG, Lab, TTL, requests, tell};
 use crate::logs::{listen, told};
 use crate::waiters::{turn, waits};
 
@@ -14,23 +14,6 @@ const URL: &str = "DLOCK_TEST_BACKGROUND_URL";
 
 fn lock(pool: &LockPool, key: &str) -> LockRequest {
     pool.lock(key).ttl(LONG).release(Release::Background)
-}
-
-#[tokio::test]
-async fn the_call_returns_while_its_release_is_on_its_way() {
-    let lab = Lab::new();
-    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
-    for fault in [Action::Hold, Action::HoldReply] {
-        let held = lab.proxy.on(requests("release"), fault);
-        let begun = Instant::now();
-        let value = lock(&pool, "item").run(async |_| 7).await.unwrap();
-        let took = begun.elapsed();
-        assert_eq!(value, 7);
-        assert!(took < wait::scaled(SOON), "{fault:?}: {took:?}");
-        held.seen().await;
-        lab.proxy.release_held();
-        lab.until_free().await;
-    }
 }
 
 /// Only the operator is told: once for each release, with their number.

@@ -282,3 +282,34 @@ async fn the_first_of_two_waits_no_longer_than_it_says() {
     holder.release().await.unwrap();
     lab.until_at_rest().await;
 }
+
+/// Each cut breaks all connections at once, and many callers wait: all get their turn, nothing
+/// stays.
+#[tokio::test]
+async fn many_callers_survive_a_wire_that_is_cut_again_and_again() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let callers = (0..20).map(|_| {
+        let pool = pool.clone();
+        tokio::spawn(async move {
+            let lock = pool.lock(ITEM).ttl(LONG).wait(LONG);
+            let guard = lock.acquire().await.unwrap();
+            let fence = guard.fence();
+            drop(guard);
+            fence
+        })
+    });
+    let callers: Vec<_> = callers.collect();
+    for _ in 0..10 {
+        lab.proxy.cut_all();
+        wait::pause(Duration::from_millis(20)).await;
+    }
+    let mut fences = Vec::new();
+    for caller in callers {
+        fences.push(caller.await.unwrap());
+    }
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(fences.len(), 20, "each grant has its own token");
+    lab.until_free().await;
+}

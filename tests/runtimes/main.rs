@@ -3,11 +3,11 @@
 //!
 //! `visitors` is what a short-lived runtime does and leaves in flight; `global` (parallel
 //! `#[tokio::test]`s) and `short_lived` (threads) let many of them end. `actix` blocks one runtime
-//! of several. `ended` drops one at a chosen moment, `outside` has none at all, `incomplete` has
-//! one without timers or I/O, `undriven` one that is not run. `waiting` is a queue over several
-//! runtimes, one of which runs the leader, and `unpolled` one with waiters that are no longer
-//! polled. `watchdog` counts the pool's own threads. `wakers` drops wakers that own a guard. `forked`
-//! is a child process with its parent's pool.
+//! of several. `ended` ends one in the middle of a poll, `outside` has none at all, `incomplete` has
+//! one without timers or I/O. `waiting` is a queue over several runtimes, one of which runs the
+//! leader, and `unpolled` one with waiters that are no longer polled. `watchdog` counts the pool's
+//! own threads. `wakers` drops wakers that own a guard. `forked` is a child process with its
+//! parent's pool.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,6 @@ mod global;
 mod incomplete;
 mod outside;
 mod short_lived;
-mod undriven;
 mod unpolled;
 mod visitors;
 mod waiting;

@@ -2,17 +2,13 @@
 //! `command_timeout`, and no shutdown longer than 5 s: every way to ask, on every topology, over a
 //! long wire and a silent one.
 
-use std::collections::HashMap;
 use std::future::Future;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use dlock_harness::{DelayProxy, Proxy, RedisServer, until, wait};
+use dlock_harness::wait;
 use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest};
-use dlock_tests::served::Served;
+use dlock_tests::served::{QUORUM_TTL, Served, Wires};
 use futures_util::future::join_all;
-use tokio::net::TcpStream;
 
 use crate::CAP;
 
@@ -28,66 +24,11 @@ const SHUTDOWN: Duration = Duration::from_secs(5);
 /// Allowed beyond a bound, for a loaded machine.
 const SLACK: Duration = Duration::from_millis(700);
 
-/// A quorum's longest lease. Each node votes once it is up for longer.
-const MAX_TTL: Duration = Duration::from_secs(10);
-
 /// So many keys are not taken one after the other in time.
 const KEYS: usize = 24;
 
-/// A wire to each server, whatever the topology.
-#[derive(Clone)]
-struct Wires {
-    round_trip: Duration,
-    by_port: Arc<Mutex<HashMap<u16, Wire>>>,
-}
-
-enum Wire {
-    Long(DelayProxy),
-    Short(Proxy),
-}
-
-impl Wires {
-    fn new(round_trip: Duration) -> Self {
-        let by_port = Arc::default();
-        Self {
-            round_trip,
-            by_port,
-        }
-    }
-
-    async fn pool(&self, config: Config) -> LockPool {
-        let wires = self.clone();
-        let config = config.connector(move |host: String, port| {
-            let port = wires.to(port);
-            async move { TcpStream::connect((host, port)).await }
-        });
-        LockPool::connect(config).await.unwrap()
-    }
-
-    /// The port of the wire to this port.
-    fn to(&self, port: u16) -> u16 {
-        let there = SocketAddr::from(([127, 0, 0, 1], port));
-        let start = || {
-            if self.round_trip.is_zero() {
-                Wire::Short(Proxy::start(there))
-            } else {
-                Wire::Long(DelayProxy::start(there, self.round_trip / 2))
-            }
-        };
-        let mut wires = self.by_port.lock().unwrap();
-        match wires.entry(port).or_insert_with(start) {
-            Wire::Long(wire) => wire.addr().port(),
-            Wire::Short(wire) => wire.addr().port(),
-        }
-    }
-
-    fn are_silent(&self) {
-        for wire in self.by_port.lock().unwrap().values() {
-            if let Wire::Short(wire) = wire {
-                wire.blackhole();
-            }
-        }
-    }
+async fn pool_over(wires: &Wires, config: Config) -> LockPool {
+    LockPool::connect(wires.over(config)).await.unwrap()
 }
 
 /// What holds the last key, and what asks for it.
@@ -165,8 +106,8 @@ async fn in_time<T>(what: &str, bound: Duration, call: impl Future<Output = T>) 
 async fn all_in_time(topology: &str, config: Config) {
     let config = config.connect_timeout(CAP).command_timeout(COMMAND_TIMEOUT);
     let _holders = over_long_wires(topology, &config).await;
-    let wires = Wires::new(Duration::ZERO);
-    let pool = wires.pool(config.clone()).await;
+    let wires = Wires::default();
+    let pool = pool_over(&wires, config.clone()).await;
     let (silence, what) = (|| wires.are_silent(), format!("{topology}, silent"));
     ask_for_what_is_held(&what, &pool, false, silence).await;
     give_back(topology, config).await;
@@ -181,11 +122,11 @@ async fn over_long_wires(topology: &str, config: &Config) -> Vec<LockGuard> {
     for (name, holds, _) in WAYS {
         for are_in_one_slot in [true, false] {
             let holder = holds(&direct, &keys(name, are_in_one_slot));
-            holders.extend(offered(holder.ttl(MAX_TTL).renew().acquire().await));
+            holders.extend(offered(holder.ttl(QUORUM_TTL).renew().acquire().await));
         }
     }
     for round_trip in [LONG, LONGEST] {
-        let pool = Wires::new(round_trip).pool(config.clone()).await;
+        let pool = pool_over(&Wires::long(round_trip), config.clone()).await;
         let what = format!("{topology}, {round_trip:?} away");
         ask_for_what_is_held(&what, &pool, round_trip == LONG, || {}).await;
     }
@@ -213,7 +154,7 @@ async fn ask_for_what_is_held(what: &str, pool: &LockPool, is_heard: bool, begin
         }
     });
     let enclosing = pool.lock(format!("enclosing {what}"));
-    let nested = enclosing.ttl(MAX_TTL).run(async |_| {
+    let nested = enclosing.ttl(QUORUM_TTL).run(async |_| {
         begins();
         join_all(calls).await;
     });
@@ -224,7 +165,7 @@ async fn ask_for_what_is_held(what: &str, pool: &LockPool, is_heard: bool, begin
 async fn renewed(pool: &LockPool, to_be: &str) -> Vec<LockGuard> {
     let mut held = Vec::new();
     for (name, _, asks) in WAYS {
-        let request = asks(pool, &keys(&format!("{name} {to_be}"), false)).ttl(MAX_TTL);
+        let request = asks(pool, &keys(&format!("{name} {to_be}"), false)).ttl(QUORUM_TTL);
         held.extend(offered(request.renew_every(LONG).acquire().await));
     }
     held
@@ -232,8 +173,8 @@ async fn renewed(pool: &LockPool, to_be: &str) -> Vec<LockGuard> {
 
 /// Extends and releases while nothing answers, and renewals are under way.
 async fn give_back(topology: &str, config: Config) {
-    let wires = Wires::new(Duration::ZERO);
-    let pool = wires.pool(config).await;
+    let wires = Wires::default();
+    let pool = pool_over(&wires, config).await;
     let (extended, released) = (
         renewed(&pool, "extended").await,
         renewed(&pool, "released").await,
@@ -242,7 +183,7 @@ async fn give_back(topology: &str, config: Config) {
     wait::pause(LONG * 2).await;
     let extended = extended.iter().map(async |guard| {
         let what = format!("{topology}, {}", guard.key());
-        let ended = in_time(&what, COMMAND_TIMEOUT, guard.extend(MAX_TTL)).await;
+        let ended = in_time(&what, COMMAND_TIMEOUT, guard.extend(QUORUM_TTL)).await;
         ended.expect_err(&what);
     });
     let released = released.into_iter().map(async |guard| {
@@ -302,12 +243,5 @@ async fn in_a_cluster() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_a_quorum() {
-    let nodes: [_; 3] = std::array::from_fn(|_| RedisServer::start());
-    let config = Config::redlock(nodes.iter().map(RedisServer::url)).max_ttl(MAX_TTL);
-    let pool = LockPool::connect(config.clone()).await.unwrap();
-    until("they vote", CAP, async || {
-        pool.lock("first").ttl(LONG).acquire().await.is_ok()
-    })
-    .await;
-    all_in_time("quorum", config).await;
+    on("quorum", "dlock").await;
 }

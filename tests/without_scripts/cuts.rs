@@ -1,5 +1,6 @@
-//! Connections that break at each command, commands that come late, and futures that are dropped at
-//! every poll: nothing is left, and no lock is taken from who holds it.
+//! A waiter whose connection breaks at each command, and futures that are dropped at every poll:
+//! nothing is left, and no lock is taken from who holds it. `faults/unanswered` has the other
+//! commands that are cut or come late.
 //!
 //! The lease is 60 s, so whatever is gone within seconds was cleaned up.
 
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use dlock_harness::resp::words;
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
-use dlock_runtime::{Config, LockError, LockPool, Wait};
+use dlock_runtime::{Config, LockPool};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 
@@ -63,142 +64,6 @@ fn command(name: &'static str, key: &'static str) -> Matcher {
         text(0).as_deref() == Some(name)
             && (key.is_empty() || text(1).as_deref() == Some(&*key.to_uppercase()))
     })
-}
-
-const CUTS: [Action; 7] = [
-    Action::CutBefore,
-    Action::CutInside(20),
-    Action::CutInside(100_000),
-    Action::CutAfter,
-    Action::CutReply(0),
-    Action::CutReply(3),
-    Action::CutReply(100_000),
-];
-
-#[tokio::test]
-async fn nothing_stays_of_an_acquire_whose_connection_breaks() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    for cut in CUTS {
-        for (name, key) in [("SET", "lock:k"), ("EXEC", ""), ("MULTI", "")] {
-            let _cutting = lab.wire.on(command(name, key), cut);
-            match pool.lock("k").ttl(LONG).wait(Wait::Once).acquire().await {
-                Ok(guard) => drop(guard), // the whole reply was let through
-                Err(LockError::Unavailable { .. }) => {}
-                other => panic!("{cut:?} at {name}: {other:?}"),
-            }
-            lab.wire.clear_triggers();
-            lab.free().await;
-            let cutting = lab.wire.on(command(name, key), cut);
-            let guard = pool.lock("k").ttl(LONG).wait(CAP).acquire().await;
-            let guard = guard.unwrap_or_else(|error| panic!("{cut:?} at {name}: {error}"));
-            cutting.seen().await;
-            lab.wire.clear_triggers();
-            tokio::time::sleep(Duration::from_millis(300)).await; // a clean-up has run
-            guard.verify().await.unwrap();
-            drop(guard);
-            lab.free().await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_release_whose_connection_breaks_is_finished_in_the_background() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    for cut in CUTS {
-        for (name, key) in [
-            ("WATCH", "lock:k"),
-            ("MULTI", ""),
-            ("DEL", "lock:k"),
-            ("EXEC", ""),
-        ] {
-            let guard = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-            let cutting = lab.wire.on(command(name, key), cut);
-            match guard.release().await {
-                Ok(_) | Err(LockError::Unavailable { .. }) => {}
-                other => panic!("{cut:?} at {name}: {other:?}"),
-            }
-            cutting.seen().await;
-            lab.wire.clear_triggers();
-            lab.free().await;
-        }
-    }
-}
-
-/// Only an acquire that is executed in time creates anything: it carries the time at which its key
-/// ends. Until then the clean-up looks again each second.
-#[tokio::test]
-async fn an_acquire_that_comes_late_is_found_and_undone() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    // Behind its clean-up, but before its end; its runtime has ended, so no `cancel` follows it on
-    // its connection.
-    let held = lab.wire.on(command("MULTI", ""), Action::Hold);
-    let request = pool.lock("k").ttl(LONG).wait(Wait::Once);
-    let elsewhere = std::thread::spawn(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
-        runtime.block_on(async {
-            let late = tokio::time::timeout(COMMAND / 2, request.acquire()).await;
-            assert!(late.is_err(), "{late:?}");
-        });
-    });
-    held.seen().await;
-    tokio::task::spawn_blocking(|| elsewhere.join().unwrap())
-        .await
-        .unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await; // the first clean-ups found nothing
-    lab.wire.clear_triggers();
-    lab.wire.release_held();
-    until("it was executed", CAP, async || {
-        lab.server.keys().await.contains(&"lock:k".to_owned())
-    })
-    .await;
-    lab.free().await;
-    // The same, with a `cancel` right behind it.
-    let before = lab.server.commandstats("exec").await;
-    let held = lab.wire.on(command("MULTI", ""), Action::Hold);
-    let late = pool.lock("k").ttl(LONG).wait(Wait::Once).acquire().await;
-    assert!(
-        matches!(late, Err(LockError::Unavailable { .. })),
-        "{late:?}"
-    );
-    held.seen().await;
-    tokio::time::sleep(Duration::from_secs(2)).await; // the first clean-ups found nothing
-    lab.wire.clear_triggers();
-    lab.wire.release_held();
-    until("it was executed", CAP, async || {
-        lab.server.commandstats("exec").await > before
-    })
-    .await;
-    lab.free().await;
-    // After its end.
-    let held = lab.wire.on(command("MULTI", ""), Action::Hold);
-    let request = pool.lock("k").ttl(Duration::from_millis(500));
-    let late = request.wait(Wait::Once).acquire().await;
-    assert!(
-        matches!(late, Err(LockError::Unavailable { .. })),
-        "{late:?}"
-    );
-    held.seen().await;
-    tokio::time::sleep(Duration::from_millis(800)).await;
-    let before = lab.server.commandstats("exec").await;
-    let monitor = lab.server.monitor();
-    lab.wire.clear_triggers();
-    lab.wire.release_held();
-    until("it was executed", CAP, async || {
-        lab.server.commandstats("exec").await > before
-    })
-    .await;
-    assert!(
-        monitor
-            .settled()
-            .await
-            .iter()
-            .any(|line| line.contains("PXAT"))
-    );
-    assert_eq!(lab.server.pttl("lock:k").await, -2);
 }
 
 /// A waiter whose queue entry, poll or grant is cut off gets the lock all the same.

@@ -56,12 +56,14 @@ pub use wait::{until, until_blocking, until_ok};
 pub use watched::Watched;
 pub use wires::Wires;
 
-/// How many cases of a long property test run: a third, the same each time, or all with
-/// `DLOCK_TEST_ALL_CASES`, as in `tests/run.sh --rest`.
+/// Whether all cases run, as in `tests/run.sh --rest`.
+#[must_use]
+pub fn all_cases() -> bool {
+    std::env::var_os("DLOCK_TEST_ALL_CASES").is_some()
+}
+
+/// How many cases of a long property test run: a third, the same each time, or all.
 #[must_use]
 pub fn cases(all: u32) -> u32 {
-    match std::env::var_os("DLOCK_TEST_ALL_CASES") {
-        Some(_) => all,
-        None => all / 3,
-    }
+    if all_cases() { all } else { all / 3 }
 }

@@ -57,6 +57,12 @@ impl Sharded {
         }
     }
 
+    /// The address of the relay.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
     /// `redis://127.0.0.1:port` of the relay.
     #[must_use]
     pub fn url(&self) -> String {
