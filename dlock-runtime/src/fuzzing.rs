@@ -29,10 +29,10 @@ const CHANNEL: &str = "lock:@grant:1";
 
 /// The name of a fuzz target, and what it calls.
 #[cfg(test)]
-type Target = (&'static str, fn(&[u8]));
+type FuzzTarget = (&'static str, fn(&[u8]));
 
 #[cfg(test)]
-const TARGETS: [Target; 6] = [
+const TARGETS: [FuzzTarget; 6] = [
     ("entry", entry),
     ("token", token),
     ("reply", reply),
