@@ -108,9 +108,9 @@
 //! - `sites`: the list of all annotated functions of the program, for tests and documentation.
 
 // Layers, one direction only: values <- rules <- client <- link <- topology <- driver <- global,
-// __private. Beside them: `extras` (logs and metrics, the order of locks, checks of a server, guarded
-// writes, administration), `strangers`, which calls code of the program that may panic, and `sync`, a
-// mutex that tests can schedule.
+// __private. Beside them: `extras` (the order of locks, checks of a server, guarded writes,
+// administration), `observe`, which logs and counts, `strangers`, which calls code of the program that
+// may panic, and `sync`, a mutex that tests can schedule.
 #[doc(hidden)]
 pub mod __private;
 mod client;
@@ -121,6 +121,7 @@ mod extras;
 pub mod fuzzing;
 mod global;
 mod link;
+mod observe;
 mod rules;
 mod strangers;
 mod sync;

@@ -7,9 +7,9 @@ use crate::page::{quoted, rows, section};
 const ERRORS: &str = include_str!("../../dlock-runtime/src/values/error.rs");
 const FINDINGS: &str = include_str!("../../dlock-runtime/src/values/finding.rs");
 const EVENTS: [&str; 3] = [
-    include_str!("../../dlock-runtime/src/extras/observe/mod.rs"),
-    include_str!("../../dlock-runtime/src/extras/observe/call.rs"),
-    include_str!("../../dlock-runtime/src/extras/observe/hold.rs"),
+    include_str!("../../dlock-runtime/src/observe/mod.rs"),
+    include_str!("../../dlock-runtime/src/observe/call.rs"),
+    include_str!("../../dlock-runtime/src/observe/hold.rs"),
 ];
 const LEVELS: [&str; 4] = ["error", "warn", "info", "debug"];
 
@@ -70,7 +70,7 @@ fn each_concern_has_a_row() {
     assert_eq!(listed, expected);
 }
 
-const METRICS: &str = include_str!("../../dlock-runtime/src/extras/observe/metrics.rs");
+const METRICS: &str = include_str!("../../dlock-runtime/src/observe/metrics.rs");
 const RULES: &str = include_str!("../../docs/operate/dlock.rules.yml");
 const DASHBOARD: &str = include_str!("../../docs/operate/dashboard.json");
 

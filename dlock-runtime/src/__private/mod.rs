@@ -11,8 +11,8 @@ use crate::driver::guard::LockGuard;
 use crate::driver::locked_future::{Boxed, boxed};
 use crate::driver::pool::LockPool;
 use crate::driver::scope;
-use crate::extras::observe;
 use crate::global;
+use crate::observe;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::queue_key::QueueKey;
 use crate::client::lease::LeaseTerms;
-use crate::extras::observe::AskedLock;
+use crate::observe::AskedLock;
 use crate::values::class::Site;
 use crate::values::key::Key;
 use crate::values::kind::Kind;

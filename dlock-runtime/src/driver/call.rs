@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use crate::client::spec::AcquireSpec;
 use crate::driver::core::Core;
 use crate::driver::guard::LockGuard;
-use crate::extras::observe::{self, ObservedCall};
+use crate::observe::{self, ObservedCall};
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 

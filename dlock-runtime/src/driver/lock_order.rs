@@ -9,7 +9,7 @@ use super::core::Core;
 use super::scope::{self, ScopedGuard};
 use crate::client::spec::AcquireSpec;
 use crate::extras::lock_order::Nesting;
-use crate::extras::observe;
+use crate::observe;
 use crate::values::class::LockSite;
 use crate::values::error::{LockError, Reason};
 use crate::values::lock_order::LockOrder;

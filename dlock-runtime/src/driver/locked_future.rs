@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use super::guard::LockGuard;
 use super::lease_cell::Lost;
 use super::scope::{self, Frame, LockFrame};
-use crate::extras::observe::{self, ObservedHold};
+use crate::observe::{self, ObservedHold};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::driver::core::Core;
-use crate::extras::observe;
 use crate::link::command_error;
+use crate::observe;
 
 /// How long a shutdown waits for all pools.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(5);

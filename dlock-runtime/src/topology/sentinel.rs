@@ -16,7 +16,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::extras::observe;
 use crate::link::command_error::{self, CommandError};
 use crate::link::redis::client;
 use crate::link::redis::dial::dial;
@@ -24,6 +23,7 @@ use crate::link::redis::io_task::IoTask;
 use crate::link::redis::plan::Plan;
 use crate::link::redis::reply_bound::{Question, ReplyBound};
 use crate::link::redis::{errors, reply};
+use crate::observe;
 use crate::topology::votes::Votes;
 use crate::values::config::{Host, RedisAddress, Sentinels};
 use crate::values::error::{Reason, Refusal};

@@ -25,10 +25,10 @@ use crate::client::{
 use crate::driver::attempt::{self, AttemptAnswer, OpenAttempt};
 use crate::driver::core::Core;
 use crate::driver::shared::DriverHost;
-use crate::extras::observe;
 use crate::link::Link;
 use crate::link::command_error::CommandError;
 use crate::link::joined::yield_to_ready_tasks;
+use crate::observe;
 use crate::rules::commands::Busy;
 use crate::values::entry;
 use crate::values::holder::{self, Reading};

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use self::lease_table::LeaseTable;
 use crate::client::tokens::{Census, Extension};
-use crate::extras::observe::{Observers, PoolCounts};
 use crate::link::{Backend, Link, WatchdogKind};
+use crate::observe::{Observers, PoolCounts};
 use crate::rules::commands::{Claim, Keep, Renewed};
 use crate::strangers::beside_others;
 use crate::values::error::LockError;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::lease_table::{self, LeaseTable};
 use crate::client::tokens::Census;
-use crate::extras::observe::{self, Gauges};
 use crate::link::command_error::CommandError;
+use crate::observe::{self, Gauges};
 use crate::values::error::{LockError, Reason};
 use crate::values::moment::Moment;
 

@@ -14,8 +14,8 @@ use super::dial;
 use super::link::connection::Connection;
 use super::reply_bound::{Question, ReplyBound};
 use super::server_info;
-use crate::extras::observe;
 use crate::link::joined;
+use crate::observe;
 use crate::values::config::{Endpoint, Host, RedisAddress};
 
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::client::clock_watch::{ClockAnswer, ClockWatch, News};
-use crate::extras::observe;
+use crate::observe;
 use crate::values::config::RedisAddress;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;

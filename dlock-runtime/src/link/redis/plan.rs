@@ -12,10 +12,10 @@ use super::outage::{AttemptNumber, Attempts};
 use super::pace::ClockPace;
 use super::redirects::OfCluster;
 use super::target::ConnectionTarget;
-use crate::extras::observe;
 use crate::link::Listener;
 use crate::link::clock::Clock;
 use crate::link::command_error::CommandError;
+use crate::observe;
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Reason;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use crate::extras::observe;
+use crate::observe;
 use crate::values::config::Host;
 
 /// A connection that ends when the master has moved.

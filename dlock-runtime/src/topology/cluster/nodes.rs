@@ -13,11 +13,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::questions::{self, NodesSaid};
 use super::rounds::{QuestionRounds, RoundNext};
-use crate::extras::observe;
 use crate::link::clock::Clock;
 use crate::link::command_error::{self, CommandError};
 use crate::link::redis::redirects::{OfCluster, Redirects};
 use crate::link::{Answer, Link, Listener};
+use crate::observe;
 use crate::strangers::beside_others;
 use crate::topology::cluster::slot_map::{AskedAt, SlotMap};
 use crate::topology::server::supervisor::Supervisor;

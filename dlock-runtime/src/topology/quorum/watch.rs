@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::QuorumShared;
 use crate::client::quorum::nodes::NodeId;
-use crate::extras::observe;
+use crate::observe;
 use crate::values::node_status::NodeStanding;
 
 /// How often the nodes are looked at.

@@ -15,7 +15,6 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::clock_watch::ClockAnswer;
-use crate::extras::observe;
 use crate::extras::server_check::Pushes;
 use crate::link::command_error::{self, CommandError};
 use crate::link::joined::both;
@@ -32,6 +31,7 @@ use crate::link::redis::push::{Grants, PushReceiver};
 use crate::link::redis::reply_bound::{Question, ReplyBound};
 use crate::link::redis::server_info::{ServerInfo, ServerRole, read_server_info};
 use crate::link::redis::target::{Landing, Outdated};
+use crate::observe;
 use crate::topology::sentinel;
 use crate::values::config::{Credentials, Endpoint, Host, Stream};
 use crate::values::error::{Reason, Refusal};
