@@ -36,7 +36,7 @@ fn the_shortest_run_leaves_a_page_and_a_picture() {
         "\n| 1 | rslock | ",
         "\n| 1 | dlock | ",
         "\n| 1 | dlock, background | ",
-        " |\n\n1 task: 100 cycles a task in each of 20 rounds",
+        " |\n\n1 task: 100 cycles a task in each of ",
     ] {
         assert!(page.contains(told), "{told}: {page}");
     }
