@@ -2,7 +2,7 @@
 //! `tests/forms/editions` compile them by the rules of 2018, 2021 and 2024, where they must not
 //! warn, and `tests/forms/editions.rs` runs them in each.
 //!
-//! A body returns or asserts the name of the lock that it runs under ([`held`]). Its theme's `rows`
+//! A body returns or asserts the name of the lock that it runs under (`held`). Its theme's `rows`
 //! run in the scope of a pool.
 
 #![allow(
