@@ -86,7 +86,9 @@ impl<'a> Case<'a> {
 
     async fn check(&self) {
         let (site, row) = (self.site, self.row);
-        site.ready(self.pool).await;
+        let caller = Doomed::of(self.from);
+        site.ready(self.pool, &Doomed::handle(caller.as_ref()))
+            .await;
         let record = site.record(&self.item);
         let mut holder = None;
         if row.before == Before::Held {
@@ -108,7 +110,7 @@ impl<'a> Case<'a> {
         if row.before == Before::Stopped {
             site.servers().for_each(RedisServer::stop_signal);
         }
-        let mut calls = Calls::begin(self.from, given);
+        let mut calls = Calls::begin(caller, given);
         calls.held.extend(holder);
         met.seen().await;
         for step in row.then {
@@ -327,7 +329,7 @@ struct Calls {
 }
 
 impl Calls {
-    fn begin(from: Caller, given: Vec<Given>) -> Self {
+    fn begin(runtime: Option<Doomed>, given: Vec<Given>) -> Self {
         let begun = Instant::now();
         let call = move |given| async move {
             let ended = match given {
@@ -344,13 +346,8 @@ impl Calls {
         };
         let (calls, each): (Vec<_>, _) = given.into_iter().map(|it| abortable(call(it))).unzip();
         let all = async move { join_all(calls).await };
-        let runtime = Doomed::of(from);
-        let spawner = match &runtime {
-            Some(doomed) => doomed.handle.clone(),
-            None => Handle::current(),
-        };
         Self {
-            task: Some(spawner.spawn(all)),
+            task: Some(Doomed::handle(runtime.as_ref()).spawn(all)),
             each,
             runtime,
             undriven: None,
@@ -409,6 +406,11 @@ impl Doomed {
             ends,
             thread,
         })
+    }
+
+    /// Where a caller's tasks run: without a runtime of its own, on the test's.
+    fn handle(runtime: Option<&Self>) -> Handle {
+        runtime.map_or_else(Handle::current, |doomed| doomed.handle.clone())
     }
 
     /// Ends it; returns it if it lives on, and is not run.

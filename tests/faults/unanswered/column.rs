@@ -203,18 +203,23 @@ fn letters(frame: Frame) -> &'static [u8] {
     }
 }
 
-/// Whether a request to a node is such a one about the item, or about more than one.
+/// Whether a request to a node is such a one about the item, or about more than one. Behind its
+/// keys and the namespace stand the number of its items and the first item's letter.
 fn asks_a_node(request: &[u8], frame: Frame, key: &str) -> bool {
     let words = words(request);
     if !words.first().is_some_and(|it| it.starts_with(b"EVAL")) {
         return false;
     }
+    let keys = words
+        .get(2)
+        .and_then(|it| str::from_utf8(it).ok()?.parse().ok());
+    let arguments = keys.and_then(|keys: usize| words.get(keys + 3..));
+    let Some([_, items, letter, ..]) = arguments else {
+        return false;
+    };
+    let is_meant = matches!(letter[..], [one] if letters(frame).contains(&one));
     let about = |it: &[u8]| it.windows(key.len()).any(|part| part == key.as_bytes());
-    let letter = |it: &[u8]| matches!(it, [one] if letters(frame).contains(one));
-    let at = words.iter().position(|it| letter(it));
-    let is_one = |at: usize| words[at - 1] == b"1";
-    let fits = at.is_some_and(|at| (frame == Frame::Batch) != is_one(at));
-    fits && words.iter().any(|it| about(it))
+    is_meant && (frame == Frame::Batch) != (*items == b"1") && words.iter().any(|it| about(it))
 }
 
 /// What a case locks; another key for each, in one slot of a cluster.

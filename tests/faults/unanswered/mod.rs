@@ -77,8 +77,8 @@ const CALLERS: &[Caller] = &[
     Caller::Undriven,
 ];
 
-/// A timeout that leaves time for the steps.
-const LEISURELY: Duration = Duration::from_millis(1500);
+/// A timeout that leaves time for the steps, on a machine that is slow to connect.
+const LEISURELY: Duration = Duration::from_secs(5);
 
 /// The same of a request for many.
 const CUTS_OF_MANY: &[Action] = &[

@@ -8,6 +8,7 @@ use dlock_harness::{Action, Matcher, Monitor, Proxy, RedisServer, Trigger, until
 use dlock_runtime::{LockPool, LockRequest, Release, Wait};
 use dlock_tests::of_kind;
 use dlock_tests::served::{QUORUM_TTL, Served, Wires};
+use tokio::runtime::Handle;
 
 use super::column::Column::{self, ByText, Minority, Quorum, WithoutScripts};
 use super::column::{Item, SLOT};
@@ -70,14 +71,16 @@ impl Site {
     }
 
     /// Waits for its connections: if one after the other is lost, the next one is begun after a
-    /// pause, which a single try may not wait for.
-    pub(super) async fn ready(&self, pool: &LockPool) {
+    /// pause, which a single try may not wait for. A runtime connects to each node by itself, and
+    /// most of them are enough for a lock.
+    pub(super) async fn ready(&self, pool: &LockPool, caller: &Handle) {
         until("it is connected", CAP, async || pool.ping().await.is_ok()).await;
         if matches!(self.column, Quorum | Minority) {
             let met = self.on(|| Matcher::script().containing("ready"), Action::Signal);
             until("all nodes are connected", CAP, async || {
-                let lock = pool.lock("ready").ttl(QUORUM_TTL).acquire().await;
-                drop(lock);
+                let lock = pool.lock("ready").ttl(QUORUM_TTL);
+                let taken = caller.spawn(async { drop(lock.acquire().await) });
+                taken.await.unwrap();
                 met.0.iter().all(|it| it.fired() > 0)
             })
             .await;
