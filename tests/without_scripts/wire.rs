@@ -147,30 +147,6 @@ async fn both_ways_exclude_each_other_and_show_the_holder() {
     }
 }
 
-/// The lock is the queue's when its holder releases it: nobody can come between.
-#[tokio::test]
-async fn a_release_gives_the_lock_to_the_first_that_waits() {
-    let server = RedisServer::start();
-    let pool = connect(plain(server.url())).await;
-    let (one, two) = (
-        connect(plain(server.url())).await,
-        connect(patient(server.url())).await,
-    );
-    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-    let first = wait_for(one.lock("k").ttl(LONG));
-    is_queued(&server, 1).await;
-    let second = wait_for(two.lock("k").ttl(LONG));
-    is_queued(&server, 2).await;
-    held.release().await.unwrap();
-    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
-    let first = first.await.unwrap().unwrap();
-    assert!(!second.is_finished());
-    let fence = first.fence();
-    first.release().await.unwrap();
-    let second = tokio::time::timeout(CAP, second).await.unwrap();
-    assert!(second.unwrap().unwrap().fence() > fence);
-}
-
 #[tokio::test]
 async fn fences_rise_after_all_data_is_lost_and_with_a_counter_that_is_none() {
     let server = RedisServer::start();

@@ -10,7 +10,7 @@ use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
 use futures_util::future::{self, Aborted, abortable, join_all};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{AbortHandle, JoinHandle, yield_now};
 
 use super::column::{Column, Item};
 use super::row::{Before, Call, Caller, Ends, Frame, Row, Step};
@@ -20,7 +20,7 @@ use crate::lab::{CAP, SLACK, is_held};
 /// Everything that the column has of this table, or one case.
 pub(super) async fn all(column: Column, table: &[Row]) {
     let site = Site::start(column).await;
-    let is_one = column != Column::OneServer && !all_cases();
+    let is_one = !column.is_one_server() && !all_cases();
     let mut cases = 0;
     for row in table.iter().filter(|row| column.has(row)) {
         let pool = site.pool(row.command_timeout).await;
@@ -140,7 +140,7 @@ impl<'a> Case<'a> {
                 _ if row.then.contains(&Step::Executed) => 0..=1, // in time or not
                 _ => 1..=1,
             };
-            site.is_sound(self.pool, &record, lives).await;
+            site.is_sound(self.pool, &record, lives, row).await;
         }
     }
 
@@ -181,11 +181,11 @@ impl<'a> Case<'a> {
         match step {
             Step::Ended => self.ended(calls).await,
             Step::Goes => calls.go(site.column == Column::Minority).await,
-            Step::HalfGo => calls
-                .each
-                .iter()
-                .step_by(2)
-                .for_each(future::AbortHandle::abort),
+            Step::HalfGo => {
+                let half = calls.each.iter().step_by(2);
+                half.for_each(future::AbortHandle::abort);
+                yield_now().await; // the calls' task drops them
+            }
             Step::CutAll => site.wires().for_each(|wire| wire.cut_all()),
             // No event to wait for.
             Step::LastMoment => wait::pause(row.command_timeout * 4).await,
@@ -227,6 +227,8 @@ impl<'a> Case<'a> {
             return; // they had ended before, or were dropped
         };
         let within = match row.ends {
+            // Its release is on its way.
+            Ends::Value if row.call == Call::RunInBackground => self.site.column.soon(),
             Ends::Unclear | Ends::Told | Ends::Value | Ends::Failed => row.command_timeout + SLACK,
             Ends::Had => self.site.column.soon(),
             Ends::Never => panic!("nobody has dropped it"),
@@ -380,7 +382,9 @@ impl Doomed {
     fn of(caller: Caller) -> Option<Self> {
         let mut builder = match caller {
             Caller::Task => return None,
-            Caller::CurrentThread | Caller::Undriven => Builder::new_current_thread(),
+            Caller::CurrentThread | Caller::CurrentThreadInBackground | Caller::Undriven => {
+                Builder::new_current_thread()
+            }
             Caller::MultiThread | Caller::Background => Builder::new_multi_thread(),
         };
         let runtime = builder.enable_all().build().unwrap();
@@ -396,7 +400,9 @@ impl Doomed {
             });
             match caller {
                 Caller::Undriven => return Some(runtime),
-                Caller::Background => runtime.shutdown_background(),
+                Caller::Background | Caller::CurrentThreadInBackground => {
+                    runtime.shutdown_background();
+                }
                 _ => drop(runtime),
             }
             None

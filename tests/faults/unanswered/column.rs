@@ -42,6 +42,10 @@ impl Column {
         }
     }
 
+    pub(super) fn is_one_server(self) -> bool {
+        matches!(self, OneServer | ByText | WithoutScripts)
+    }
+
     pub(super) fn user(self) -> &'static str {
         match self {
             WithoutScripts => "plain",

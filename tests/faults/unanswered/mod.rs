@@ -2,8 +2,9 @@
 //! stays or goes. Nothing stays of it, and no lock is taken from who holds it.
 //!
 //! `row` says what a row is, `column` what each topology lacks and promises less, `site` has the
-//! servers, and `check` carries a row out. One server runs every row. The others run one
-//! row of each table, and with `DLOCK_TEST_ALL_CASES` (`tests/run.sh --rest`) all that they have.
+//! servers, and `check` carries a row out. One server runs every row, in each way of talking to it.
+//! The others run one row of each table, and with `DLOCK_TEST_ALL_CASES` (`tests/run.sh --rest`) all
+//! that they have.
 
 mod check;
 mod column;
@@ -67,6 +68,7 @@ const RUNTIMES: &[Caller] = &[
     Caller::CurrentThread,
     Caller::MultiThread,
     Caller::Background,
+    Caller::CurrentThreadInBackground,
 ];
 
 const CALLERS: &[Caller] = &[
@@ -74,6 +76,7 @@ const CALLERS: &[Caller] = &[
     Caller::CurrentThread,
     Caller::MultiThread,
     Caller::Background,
+    Caller::CurrentThreadInBackground,
     Caller::Undriven,
 ];
 
@@ -193,6 +196,7 @@ const RELEASES: &[Row] = &[
     Row::of(Call::Run, FAULTS, Ends::Value),
     // It returns while its release is on its way.
     Row::of(Call::RunInBackground, &[Hold, HoldReply], Ends::Value)
+        .in_time()
         .then(&[Step::Ended, Step::Deliver]),
 ];
 

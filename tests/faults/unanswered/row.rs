@@ -41,6 +41,7 @@ pub(super) enum Caller {
     MultiThread,
     /// The same, in the background.
     Background,
+    CurrentThreadInBackground,
     /// A current-thread runtime, which is not run any more once it has dropped them.
     Undriven,
 }

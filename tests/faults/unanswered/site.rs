@@ -10,7 +10,7 @@ use dlock_tests::of_kind;
 use dlock_tests::served::{QUORUM_TTL, Served, Wires};
 use tokio::runtime::Handle;
 
-use super::column::Column::{self, ByText, Minority, Quorum, WithoutScripts};
+use super::column::Column::{self, ByText, Cluster, Minority, Quorum, Sharded, WithoutScripts};
 use super::column::{Item, SLOT};
 use super::row::{Call, Frame, Row};
 use crate::lab::{CAP, COMMAND, LONG, all_texts, connected};
@@ -173,6 +173,7 @@ impl Site {
         pool: &LockPool,
         record: &Record,
         lives: RangeInclusive<usize>,
+        row: &Row,
     ) {
         if self.column.has_one_script_each() {
             let beats = Item::new("x", BEATS);
@@ -184,7 +185,7 @@ impl Site {
             })
             .await;
             metronome.release().await.unwrap();
-            record.ends_with_its_lock(lives).await;
+            record.ends_with_its_lock(lives, row).await;
         }
         let again = pool.lock(&*record.item.key).ttl(self.column.lease());
         let again = again.wait(CAP).acquire().await.unwrap();
@@ -205,9 +206,12 @@ impl Site {
         for server in self.served.servers() {
             left.extend(server.keys().await);
         }
-        left.retain(|key| {
-            let is_a_quorums = key.ends_with("@quorum") || key.contains("@h");
-            !key.contains("@fence") && !is_a_quorums
+        left.retain(|key| match self.column {
+            Quorum | Minority => !["@fence", "@h", "@quorum"]
+                .iter()
+                .any(|it| key.contains(it)),
+            Cluster | Sharded => !key.contains("@fence"),
+            _ => key != "lock:@fence",
         });
         left
     }
@@ -330,7 +334,7 @@ impl Record {
 
     /// Fails if a command tried to renew or to set the item after it was deleted, or if it was set
     /// more often than it was to be.
-    async fn ends_with_its_lock(&self, lives: RangeInclusive<usize>) {
+    async fn ends_with_its_lock(&self, lives: RangeInclusive<usize>, row: &Row) {
         let key = self.item.on_server();
         let deletes = |line: &String| {
             let commands = ["DEL", "DELEX", "DELIFEQ"];
@@ -345,7 +349,13 @@ impl Record {
         }
         for monitor in &self.monitors {
             let record = monitor.settled().await;
-            let freed = record.iter().rposition(deletes).expect("it was freed");
+            // Only an acquire that is late is deleted in vain first.
+            let freed = if row.is_renewed {
+                record.iter().position(deletes)
+            } else {
+                record.iter().rposition(deletes)
+            };
+            let freed = freed.expect("it was freed");
             let late = record[freed..].iter();
             let late: Vec<_> = late.filter(|it| renews(it) || self.creates(it)).collect();
             assert!(late.is_empty(), "{late:?}");

@@ -74,7 +74,7 @@ fn lease_until(now: u64, lease: Duration) -> u64 {
     now.saturating_add(micros(key_lasts(lease))) / 1000
 }
 
-fn key_lasts(lease: Duration) -> Duration {
+pub(crate) fn key_lasts(lease: Duration) -> Duration {
     lease + (lease / LONGER_BY_SHARE + LONGER_BY).min(LONGER_AT_MOST)
 }
 

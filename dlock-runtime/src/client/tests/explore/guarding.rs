@@ -6,6 +6,7 @@ use super::seen::Witness;
 use super::world::{Command, What, token_in};
 use crate::client::tokens::Action;
 use crate::rules::commands::{Keep, Renewed};
+use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -13,6 +14,7 @@ impl Process {
     /// `thread::watch`: sends what is due, on the watchdog's own connection.
     pub(super) fn guard(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now();
+        let known = self.client.tokens.all().len();
         let actions = self.client.tokens.due(now);
         let tokens = &self.client.tokens;
         assert!(tokens.next_check() > now, "all that was due is done");
@@ -21,6 +23,7 @@ impl Process {
             .into_iter()
             .filter_map(|it| tokens.deadline(it));
         assert!(deadlines.all(|deadline| deadline > now), "lost in time");
+        assert!(actions.len() <= 2 * known, "no more than it is about");
         for action in actions {
             self.announce(turn, Some(action));
         }
@@ -81,8 +84,11 @@ impl Process {
                 };
                 self.send_guarded(turn, token, cancel);
             }
-            Some(Action::Lost { holder, .. }) => {
+            Some(Action::Lost { holder, cause, .. }) => {
+                let now = turn.now();
                 if let Some(body) = self.body_of(holder) {
+                    let is_over = cause == LostCause::Gone || now >= body.deadline;
+                    assert!(is_over, "{cause:?} before its deadline");
                     body.lost = true;
                 }
             }

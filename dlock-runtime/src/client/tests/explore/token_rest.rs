@@ -40,7 +40,7 @@ const EXECUTED_WITHIN: Duration = Duration::from_secs(6);
 impl Process {
     /// The next look of the table is the first of all tokens'.
     pub(super) fn looks_in_step(&self) -> Option<&'static str> {
-        let is_wrong = !is_in_step(&self.client.tokens, Moment::from_nanos(0));
+        let is_wrong = !is_in_step(&self.client.tokens, Moment::NEVER); // none may be late
         is_wrong.then_some("a token that is looked at too early or too late")
     }
 

@@ -1,7 +1,7 @@
 //! Property test: the Lua scripts answer like the pure machine of `rules` and leave the same,
-//! for random operations in random order. `pair` has both, and compares them; what is done has two
-//! columns: `scripts` a server with queues, `nodes` a node of a quorum. `data` does the same for
-//! guarded writes in memory.
+//! for random operations in random order. `pair` has both, and compares them; what is done has three
+//! columns: `scripts` a server with queues, `scripts/without_scripts` the same by transactions,
+//! `nodes` a node of a quorum. `data` does the same for guarded writes in memory.
 //!
 //! The machine's time is a number; on the real server, time passes by shortening what is stored
 //! there (`clockwork`). Real time passes there as well, so what is left may be shorter by the time

@@ -63,6 +63,8 @@ pub(super) fn even() -> impl Strategy<Value = Seconds> {
 /// Both servers, and the state that the pure one can't represent.
 pub(super) struct Pair<'a> {
     pub(super) lab: &'a Lab,
+    /// The lab's, unless it sends no scripts.
+    pub(super) link: &'a dyn Link,
     pub(super) witness: &'a Witness,
     pub(super) keys: [String; 2],
     names: Names,
@@ -121,6 +123,7 @@ impl<'a> Pair<'a> {
     ) -> Self {
         Self {
             lab,
+            link: &lab.link,
             witness,
             keys,
             names,
@@ -137,15 +140,24 @@ impl<'a> Pair<'a> {
         }
     }
 
+    pub(super) fn sends_scripts(&self) -> bool {
+        self.link.address().is_some()
+    }
+
     pub(super) async fn pass(&mut self, seconds: Seconds) {
         self.time += seconds * SECOND;
         clockwork::pass(seconds, self.lab, &self.every_key()).await;
     }
 
     /// The same by each server's clock.
-    pub(super) fn keep(&self, keep: Option<Seconds>) -> (Keep, Keep) {
-        let real = self.lab.link.server_time();
-        (kept(keep, real), kept(keep, self.time))
+    pub(super) async fn keep(&self, keep: Option<Seconds>) -> (Keep, Keep) {
+        (kept(keep, self.real_time().await), kept(keep, self.time))
+    }
+
+    /// The real server's time, in µs.
+    pub(super) async fn real_time(&self) -> u64 {
+        let (seconds, micros): (u64, u64) = self.lab.tell(&["TIME"]).await;
+        seconds * SECOND + micros
     }
 
     /// Something else stands at this key from now on; `value`: what another program wrote.
@@ -340,8 +352,16 @@ impl<'a> Pair<'a> {
             .saw_if(pure.left == Left::Endless, "busy without an end");
     }
 
-    fn compare_left(&self, real: Duration, pure: Duration) {
-        let least = pure.saturating_sub(self.clockwork.drift() + Duration::from_millis(20));
+    pub(super) fn compare_left(&self, real: Duration, pure: Duration) {
+        let (drift, slack) = (self.clockwork.drift(), Duration::from_millis(20));
+        // Without scripts a key ends by an estimate of the server's time, which is as early as the
+        // last answer was late.
+        let early = if self.sends_scripts() {
+            slack
+        } else {
+            drift + slack * 5
+        };
+        let least = pure.saturating_sub(drift + early);
         // PTTL says whole milliseconds.
         let pure = Duration::from_millis(u64::try_from(pure.as_micros().div_ceil(1000)).unwrap());
         assert!(
@@ -428,9 +448,18 @@ impl<'a> Pair<'a> {
         for (entry, until) in &beating {
             self.compare_moment(alive[&**entry], now, *until);
         }
-        let pure = self.pure.queue_ends(key, self.time).map(End::At);
-        self.compare_end(ends.0, pure);
-        self.compare_end(ends.1, pure.filter(|_| !beating.is_empty()));
+        let pure = self.pure.queue_ends(key, self.time);
+        let most = pure.map_or(i64::MAX, |at| {
+            i64::try_from((at - self.time).div_ceil(1000)).unwrap()
+        });
+        let most = if self.link.address().is_none() {
+            most
+        } else {
+            i64::MAX
+        }; // anybody's poll keeps it
+        let pure = pure.map(End::At);
+        self.compare_end(ends.0.min(most), pure);
+        self.compare_end(ends.1.min(most), pure.filter(|_| !beating.is_empty()));
     }
 
     fn compare_hints(&mut self, key: &str, (wanting, writers, left): Hints, now: Duration) {

@@ -19,10 +19,11 @@ struct Column {
 
 type KindOf = fn(&str) -> Kind;
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 7] = [
     column("exclusive", |_| Kind::Exclusive, |_| Kind::Exclusive, false),
     column("writers", |_| Kind::Write, |_| Kind::Write, false),
     column("readers", |_| Kind::Write, |_| Kind::Read, true),
+    column("a reader", |_| Kind::Read, |_| Kind::Write, false),
     column("all permits", |_| take(3), |_| take(3), false),
     column("permits", |_| take(3), |_| take(1), true),
     column("owners", owner, owner, false),

@@ -104,13 +104,13 @@ impl Pair<'_> {
                 }
             }
             ByKey::Release(keep) => {
-                let (real, pure) = self.keep(keep);
+                let (real, pure) = self.keep(keep).await;
                 let real = lab.link.release_by_key(&claim, real, until()).await;
                 let pure = self.pure.release(&claim, pure, time, &mut self.wire);
                 assert_eq!(real.unwrap(), pure, "release by key");
             }
             ByKey::Cancel(keep, over) => {
-                let (real, pure) = self.keep(keep);
+                let (real, pure) = self.keep(keep).await;
                 let not_after = |now: u64| if over { now - HOUR } else { now + HOUR };
                 let times = (real, not_after(lab.link.server_time()));
                 let real = lab.link.cancel_by_key(&claim, times, until()).await;

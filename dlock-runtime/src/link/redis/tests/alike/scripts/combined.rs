@@ -7,7 +7,7 @@ use crate::link::command_error::CommandError;
 use crate::link::redis::link::batcher::{MOST, OwnedCommand};
 use crate::link::redis::reply::ItemReply;
 use crate::link::redis::tests::alike::{Seconds, Who};
-use crate::link::redis::tests::lab::{CAP, HOUR, acquire, seconds};
+use crate::link::redis::tests::lab::{CAP, HOUR, acquire, kept, seconds};
 use crate::rules::commands::{Acquire, Acquired};
 
 impl Pair<'_> {
@@ -21,7 +21,7 @@ impl Pair<'_> {
         let waited_for = KEYS.map(|lock| self.pure.queue_ends(lock, time).is_some());
         let mut given_back = Vec::new();
         for (who, keep) in releases {
-            let (claim, (_, keep)) = (self.named(*who), self.keep(*keep));
+            let (claim, keep) = (self.named(*who), kept(*keep, self.time));
             given_back.push(self.pure.release(&claim, keep, self.time, &mut self.wire));
         }
         let mut answers = vec![None; acquires.len()];
@@ -81,11 +81,11 @@ impl Pair<'_> {
         releases: &[(Who, Option<Seconds>)],
         acquires: &[(Who, Seconds, bool)],
     ) -> Vec<Result<ItemReply, CommandError>> {
+        let now = self.real_time().await;
         let release = |(who, keep): &(Who, Option<Seconds>)| OwnedCommand::Release {
             claim: self.named(*who),
-            keep: self.keep(*keep).0,
+            keep: kept(*keep, now),
         };
-        let now = self.lab.link.server_time();
         let take = |(who, lease, late): &(Who, Seconds, bool)| {
             OwnedCommand::Acquire(self.command(*who, *lease, *late, now))
         };

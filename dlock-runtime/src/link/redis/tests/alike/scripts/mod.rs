@@ -1,9 +1,11 @@
-//! A server with queues: every operation on both servers.
+//! A server with queues: every operation on both servers. `without_scripts` does those that it
+//! offers over a link that sends no script, on the same machine.
 
 mod by_key;
 mod combined;
 mod heartbeats;
 mod people;
+mod without_scripts;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,15 +17,15 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use redis::Value;
 
 use self::by_key::ByKey;
+use self::without_scripts::Asks;
 use super::clockwork::Clockwork;
 use super::epochs::Epochs;
 use super::pair::{Foreign, Pair, even, foreign};
 use super::witness::Witness;
 use super::{Alike, Seconds, Stage, Who};
-use crate::link::Link;
 use crate::link::redis::names::Names;
 use crate::link::redis::tests::lab::{CAP, HOUR, Lab, acquire, renewal, seconds};
-use crate::rules::commands::{Acquire, Acquired, Claim, Renewal, Renewed};
+use crate::rules::commands::{Acquire, Acquired, Claim, Polled, Renewal, Renewed};
 use crate::values::entry::Letter;
 
 const KEYS: [&str; 2] = ["lock:a", "lock:{b}"];
@@ -174,12 +176,15 @@ const BY_ALL: &str = "\
     not held, not renewed, nothing can come, polled: gone, polled: granted, polled: queued, \
     queued, released, renewed, several keys: all, several keys: none";
 
-fn check(people: &'static [usize], also: &[&str]) {
-    let (stage, witness) = (Stage::new(Lab::new()), Witness::default());
+fn ops(people: &'static [usize]) -> impl Strategy<Value = Vec<Op>> {
     let single = op(people).prop_map(|op| vec![op]);
     let ops = vec(prop_oneof![15 => single, 1 => scene(people)], 1..54);
-    let ops = ops.prop_map(|scenes| scenes.concat());
-    stage.drive(cases(300), ops, |lab| pair(lab, &witness));
+    ops.prop_map(|scenes| scenes.concat())
+}
+
+fn check(people: &'static [usize], also: &[&str]) {
+    let (stage, witness) = (Stage::new(Lab::new()), Witness::default());
+    stage.drive(cases(300), ops(people), |lab| pair(lab, &witness));
     let is_shared = people.iter().any(|it| *it > 4);
     let shared = ["several holders", "wrong kind"];
     let shared = shared.iter().filter(|_| is_shared).copied();
@@ -218,7 +223,7 @@ impl Alike<Op> for Pair<'_> {
             Op::Downgrade(who, ttl) => self.downgrade(*who, *ttl).await,
             Op::Holds(who) => self.holds(*who).await,
             Op::Read(key) => {
-                let real = self.lab.link.read(KEYS[*key], CAP).await;
+                let real = self.link.read(KEYS[*key], CAP).await;
                 if self.other_type.contains(key) {
                     assert!(self.is_other_type(*key, &real), "{real:?}");
                 } else {
@@ -246,6 +251,7 @@ impl Alike<Op> for Pair<'_> {
     }
 
     async fn compare(&mut self) {
+        self.drop_lapsed().await;
         self.compare_all().await;
     }
 
@@ -263,12 +269,16 @@ impl Pair<'_> {
         let mut command = acquire(&self.named(who), self.time + HOUR);
         command.lease = seconds(lease);
         command.repair_missing_ttl = repair.map(Duration::from_secs);
+        if self.does_less(Asks::Acquire, &command.claim) {
+            return;
+        }
+        let late = self.may_be_late(&command.claim, late);
         if late {
             command.not_after = self.time - 1;
         }
         let hindered = self.other_type.contains(&who.0) && !late;
         let is_behind = !self.pure.waiting(KEYS[who.0], self.time).is_empty();
-        let pure = (!hindered).then(|| self.pure.acquire(&command, self.time, &mut self.wire));
+        let pure = (!hindered).then(|| self.acquire_pure(&mut command));
         let passes = is_behind && matches!(pure, Some(Acquired::Granted { .. }));
         let is_owner = command.claim.kind() == Letter::Owner;
         self.witness
@@ -279,7 +289,12 @@ impl Pair<'_> {
         } else {
             real_time + HOUR
         };
-        let real = self.lab.link.acquire(&command, CAP).await;
+        let mut real = self.link.acquire(&command, CAP).await;
+        if let Ok(Acquired::Busy(real) | Acquired::Queued(real)) = &mut real
+            && let Some(Acquired::Busy(pure) | Acquired::Queued(pure)) = &pure
+        {
+            self.as_with_scripts(&command.claim, real, pure);
+        }
         self.compare_told().await;
         match (real, pure) {
             (Ok(real), Some(pure)) => self.compare_acquired(real, pure),
@@ -309,9 +324,15 @@ impl Pair<'_> {
 
     async fn poll(&mut self, who: Who) {
         let claim = self.named(who);
+        if self.does_less(Asks::Poll, &claim) {
+            return;
+        }
         let pure = (!self.other_type.contains(&who.0))
             .then(|| self.pure.poll(&claim, self.time, &mut self.wire));
-        let real = self.lab.link.poll(&claim, CAP).await;
+        let mut real = self.link.poll(&claim, CAP).await;
+        if let (Ok(Polled::Queued(real)), Some(Polled::Queued(pure))) = (&mut real, &pure) {
+            self.as_with_scripts(&claim, real, pure);
+        }
         self.compare_told().await;
         match (real, pure) {
             (Ok(real), Some(pure)) => self.compare_polled(real, pure),
@@ -321,9 +342,12 @@ impl Pair<'_> {
     }
 
     async fn release(&mut self, who: Who, keep: Option<Seconds>) {
-        let (claim, (real, pure)) = (self.named(who), self.keep(keep));
+        let (claim, (real, pure)) = (self.named(who), self.keep(keep).await);
+        if self.does_less(Asks::Release, &claim) {
+            return;
+        }
         let pure = self.pure.release(&claim, pure, self.time, &mut self.wire);
-        let real = self.lab.link.release(&claim, real, CAP).await.unwrap();
+        let real = self.link.release(&claim, real, CAP).await.unwrap();
         self.compare_told().await;
         assert_eq!(real, pure, "release");
         self.saw_released(pure.found, keep);
@@ -332,27 +356,25 @@ impl Pair<'_> {
     }
 
     async fn cancel(&mut self, who: Who, keep: Option<Seconds>, over: bool) {
-        let (claim, (real_keep, pure_keep)) = (self.named(who), self.keep(keep));
+        let (claim, (real_keep, pure_keep)) = (self.named(who), self.keep(keep).await);
         let not_after = |now: u64| if over { now - 1 } else { now + HOUR };
         let (real, pure) = (self.lab.link.server_time(), self.time);
         let wire = &mut self.wire;
         let pure = (self.pure).cancel(&claim, pure_keep, not_after(pure), pure, wire);
         let real = not_after(if over { real - HOUR } else { real });
-        let real = self.lab.link.cancel(&claim, real_keep, real, CAP).await;
+        let real = self.link.cancel(&claim, real_keep, real, CAP).await;
         self.compare_told().await;
         self.compare_cancelled(real.unwrap(), pure);
     }
 
     async fn renew(&mut self, items: &[(Who, Seconds)]) {
-        let items: Vec<Renewal> = items
-            .iter()
-            .map(|(who, ttl)| renewal(&self.named(*who), *ttl))
-            .collect();
+        let renewed = |(who, ttl): &(Who, Seconds)| renewal(&self.named(*who), *ttl);
+        let items: Vec<Renewal> = self.once_each(items).iter().map(renewed).collect();
         let pure: Vec<Renewed> = items
             .iter()
             .map(|item| self.pure.renew(item, self.time))
             .collect();
-        let real = self.lab.link.renew(&items, CAP).await.unwrap();
+        let real = self.link.renew(&items, CAP).await.unwrap();
         assert_eq!(real, pure, "renew");
         for it in pure {
             self.witness.saw(if it == Renewed::Yes {
@@ -378,7 +400,7 @@ impl Pair<'_> {
     async fn holds(&mut self, who: Who) {
         let claim = self.named(who);
         let pure = self.pure.holds(&claim, self.time);
-        match self.lab.link.holds(&claim, CAP).await {
+        match self.link.holds(&claim, CAP).await {
             Ok(real) => assert_eq!(real, pure, "holds"),
             other => assert!(self.is_other_type(who.0, &other)),
         }
@@ -386,7 +408,7 @@ impl Pair<'_> {
 
     async fn strange(&mut self, key: &str, beats: bool) {
         let [_, waiting, alive, _] = self.keys_of(key);
-        let now = self.lab.link.server_time();
+        let now = self.real_time().await;
         let (arrival, beat) = (self.epochs.last().max(now), now + 3_500_000);
         let (arrival, beat) = (arrival.to_string(), beat.to_string());
         let enters = ["ZADD", &waiting, "NX", &arrival, STRANGE];

@@ -41,6 +41,8 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
         21 => "1|w|once||30000|0|0||host|1|f|0".to_owned(),
         22 => format!("1|p|once|{here}|30000|2|3||host|1|f|0"),
         23 => "1|o|once||30000|0|0|one|host|1|f|0".to_owned(),
+        24 => return waiter(key, "", "pink"),
+        25 => "1|x|once||30000|0|0||host|1|f|0".to_owned(),
         _ => unreachable!("nobody has this number"),
     };
     let queues = number < 20;
