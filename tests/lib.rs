@@ -153,7 +153,7 @@ pub const KINDS: [(&str, &str); 6] = [
     ("fair", "x"),
 ];
 
-/// Applies a kind given as `x`, `fair`, `r`, `w`, `p:<take>/<of>` or `o:<owner>`.
+/// Applies a kind given as `x`, `fair`, `r`, `w`, `p:<take>/<of>`, `o:<owner>`, or `o` for one's own.
 ///
 /// # Panics
 /// At any other word.
@@ -167,6 +167,7 @@ pub fn of_kind(request: LockRequest, kind: &str) -> LockRequest {
         Some(("o", owner)) => request.reentrant().owner(owner),
         _ if kind == "x" => request,
         _ if kind == "fair" => request.fair(),
+        _ if kind == "o" => request.reentrant(),
         _ if kind == "r" => request.read(),
         _ if kind == "w" => request.write(),
         _ => panic!("no kind {kind:?}"),

@@ -120,7 +120,7 @@ on_each_topology() {
 
 rest() {
     # shellcheck disable=SC2086 # words
-    cargo test --workspace --no-run --lib --test conformance --test faults $several_servers $built_again
+    cargo test --workspace --no-run --lib --test conformance --test faults --test wire $several_servers $built_again
     begin_beside rest_beside
     # shellcheck disable=SC2086 # words
     tests $several_servers
@@ -133,6 +133,7 @@ rest_beside() {
     tests --test conformance quorum -- --ignored
     # Of each table, the default run has one row on each of these servers.
     DLOCK_TEST_ALL_CASES=1 tests --test faults unanswered -- --skip one_server
+    DLOCK_TEST_ALL_CASES=1 tests --test wire rights:: -- --skip one_server
     # The second is the long property tests.
     DLOCK_TEST_ALL_CASES=1 tests --lib -- known_bad answer_like_the_pure_machine
     # shellcheck disable=SC2086 # words

@@ -56,13 +56,11 @@ fn rules(page: &'static str, begin: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// Makes the user `dlock` with the password `secret`, the rights that the page lists for locks and
-/// guarded writes, and these further rules; also the right to the server's own compare-and-delete,
-/// if it has one.
+/// Makes the user `dlock` with the password `secret`, the rights that the page lists for locks, and
+/// these further rules; also the right to the server's own compare-and-delete, if it has one.
 pub async fn documented_user(server: &RedisServer, more: &[&str]) {
     let locks = documented_rules("ACL SETUSER dlock on >… ");
-    let writes = documented_rules("ACL SETUSER dlock ~*{item:* ");
-    for rules in [&["reset", "on", ">secret"], &*locks, &*writes, more] {
+    for rules in [&["reset", "on", ">secret"], &*locks, more] {
         server
             .cmd(&[&["ACL", "SETUSER", "dlock"], rules].concat())
             .await;
@@ -133,6 +131,13 @@ impl fmt::Debug for Topology {
 }
 
 impl Served {
+    /// This server, as a plain one.
+    pub async fn of(server: RedisServer) -> Self {
+        documented_user(&server, &[]).await;
+        documented_plain_user(&server).await;
+        Self(Topology::Plain(server))
+    }
+
     /// An empty name is a plain server's. `more`: further rules for `dlock`.
     ///
     /// # Panics

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use dlock_harness::{RedisServer, until, wait};
 use dlock_runtime::{Concern, Config, Finding, LockError, LockPool};
 use dlock_tests::patient;
+use dlock_tests::served::documented_rules;
 
 use crate::connect;
 use crate::record::lines;
-use crate::rights::documented;
 use crate::user::Lab;
 
 use Concern::{Eviction, NotChecked, Persistence, Protocol, Replication, Rights};
@@ -44,8 +44,8 @@ async fn found(args: &[&str]) -> Vec<Finding> {
 
 /// A server that is set up well, and the user with the documented rights and these.
 async fn lab(more: &[&str]) -> Lab {
-    let lab = Lab::of(server(&[]), documented()).await.and_native().await;
-    lab.user(more.iter().copied()).await;
+    let lab = Lab::of(server(&[])).await;
+    lab.rules(more.iter().copied()).await;
     lab
 }
 
@@ -68,7 +68,7 @@ fn assert_one(findings: &[Finding], concern: Concern, risk: &str, advice: &str) 
 async fn the_documented_user_of_a_good_server_finds_nothing() {
     let lab = lab(&[]).await;
     let pool = lab.pool().await.unwrap();
-    let mut admin = lab.server.connect().await; // each new connection of the harness adds errors
+    let mut admin = lab.server().connect().await; // each new connection of the harness adds errors
     let mut ask = async |words: [&str; 2]| -> String {
         let mut command = redis::cmd(words[0]);
         command.arg(words[1]).query_async(&mut admin).await.unwrap()
@@ -87,8 +87,8 @@ async fn the_documented_user_of_a_good_server_finds_nothing() {
     assert_eq!(ask(["INFO", "errorstats"]).await.trim(), "# Errorstats");
     assert_eq!(changes(ask(["INFO", "persistence"]).await), before);
     assert_eq!(lab.refused().await, [""; 0]);
-    assert_eq!(lab.server.keys().await, [""; 0]);
-    let channels: Vec<String> = lab.server.ask(&["PUBSUB", "CHANNELS", "*"]).await;
+    assert_eq!(lab.server().keys().await, [""; 0]);
+    let channels: Vec<String> = lab.server().ask(&["PUBSUB", "CHANNELS", "*"]).await;
     assert_eq!(channels.len(), 1, "{channels:?}");
     assert_eq!(lab.clients().await, 1, "the pool's");
 }
@@ -245,49 +245,60 @@ async fn resp2() {
     );
 }
 
-/// Each right of the documented line, taken away before the pool connects and after.
+/// Each right of the documented lines, taken away before the pool connects and after.
 #[tokio::test]
 async fn each_missing_right_is_named() {
-    let lab = lab(&[]).await;
-    let rights = documented();
-    // HELLO needs no right from Redis 7 on; without TIME there is no connection.
-    let rights = rights
-        .iter()
-        .filter(|it| it.starts_with('+') && **it != "+hello");
-    let pool = lab.pool().await.unwrap();
-    for right in rights {
-        lab.deny(right).await;
-        let mut pools = vec![pool.clone()];
-        match lab.pool().await {
-            Ok(pool) => pools.push(pool),
-            Err(error) => assert_eq!(*right, "+time", "{error:?}"),
+    for user in ["dlock", "plain"] {
+        let mut lab = lab(&[]).await;
+        lab.user = user;
+        // HELLO needs no right from Redis 7 on.
+        let mut rights = documented_rules(&format!("ACL SETUSER {user} on >… "));
+        rights.retain(|it| it.starts_with('+') && *it != "+hello");
+        let pool = lab.pool().await.unwrap();
+        for right in rights {
+            lab.deny(right).await;
+            let mut pools = vec![pool.clone()];
+            match lab.pool().await {
+                Ok(pool) => pools.push(pool),
+                Err(error) => assert_eq!(right, "+time", "{error:?}"), // without it, none connects
+            }
+            if right == "+subscribe" {
+                pools.remove(0); // it stays subscribed
+            }
+            for pool in pools {
+                assert_named(check(&pool).await, right);
+            }
+            lab.rules([right]).await;
+            assert_eq!(check(&pool).await, [], "{right}");
+            pool_works(&pool).await;
         }
-        if *right == "+subscribe" {
-            pools.remove(0); // it stays subscribed
-        }
-        for pool in pools {
-            let mut findings = check(&pool).await;
-            let advice = format!("type `ACL SETUSER <user> {right}`");
-            let count = findings.len();
-            findings.retain(|it| it.concern() == Rights);
-            assert_one(&findings, Rights, "this user may not call", &advice);
-            // Without these, other things can't be looked at.
-            let is_needed = ["+info", "+eval"].contains(right);
-            assert_eq!(count, 1 + usize::from(is_needed), "{right}");
-        }
-        lab.user([*right]).await;
-        assert_eq!(check(&pool).await, [], "{right}");
+        lab.server().cmd(&["DEL", "lock:@fence"]).await;
+        lab.server().cmd(&["ACL", "LOG", "RESET"]).await;
+        assert_eq!(check(&pool).await, []);
+        assert_eq!(lab.refused().await, [""; 0]);
+        assert_eq!(lab.server().keys().await, [""; 0], "a check writes nothing");
     }
+}
+
+/// Of what may be called, only this right is missing.
+fn assert_named(mut findings: Vec<Finding>, right: &str) {
+    let count = findings.len();
+    findings.retain(|it| it.concern() == Rights);
+    if right == "+incr" {
+        assert_eq!(findings, [], "it would create a key");
+        return;
+    }
+    let advice = format!("type `ACL SETUSER <user> {right}`");
+    assert_one(&findings, Rights, "this user may not call", &advice);
+    // Without these, other things can't be looked at.
+    let is_needed = ["+info", "+eval"].contains(&right);
+    assert_eq!(count, 1 + usize::from(is_needed), "{right}");
 }
 
 /// The advice of each finding, as the administrator would type it, in turn.
 #[tokio::test]
 async fn a_user_without_any_right_in_scripts_gets_them_by_the_advice() {
-    let lab = Lab::of(
-        server(&[]),
-        ["-@all", "+time", "resetchannels", "resetkeys"],
-    )
-    .await;
+    let lab = lab(&["-@all", "+hello", "+time", "resetchannels", "resetkeys"]).await;
     let mut rounds = 0;
     loop {
         let pool = lab.pool().await.unwrap();
@@ -301,16 +312,15 @@ async fn a_user_without_any_right_in_scripts_gets_them_by_the_advice() {
         }
         for words in typed {
             let rules = words.strip_prefix("ACL SETUSER <user> ").unwrap();
-            lab.user(rules.split(' ')).await;
+            lab.rules(rules.split(' ')).await;
         }
         rounds += 1;
         assert!(rounds < 6, "{findings:#?}");
     }
-    pool_works(&lab).await;
+    pool_works(&lab.pool().await.unwrap()).await;
 }
 
-async fn pool_works(lab: &Lab) {
-    let pool = lab.pool().await.unwrap();
+async fn pool_works(pool: &LockPool) {
     pool.lock("k")
         .acquire()
         .await
@@ -329,7 +339,7 @@ async fn keys_and_channels_outside_the_patterns() {
         findings[0].advice().contains("<user> ~lock:*`"),
         "{findings:#?}"
     );
-    lab.user(["~lock:*", "resetchannels"]).await;
+    lab.rules(["~lock:*", "resetchannels"]).await;
     let findings = check(&lab.pool().await.unwrap()).await;
     assert_eq!(concerns(&findings), [Rights, Rights], "{findings:#?}");
     for finding in &findings {
@@ -344,7 +354,7 @@ async fn keys_and_channels_outside_the_patterns() {
 #[tokio::test]
 async fn the_pool_s_own_namespace_is_tried() {
     let lab = lab(&["resetkeys", "resetchannels", "~shop:*", "&shop:@grant:*"]).await;
-    let url = format!("redis://dlock:secret@{}", lab.server.addr());
+    let url = format!("redis://dlock:secret@{}", lab.server().addr());
     let pool = |namespace: &str| LockPool::connect(patient(&url).namespace(namespace));
     assert_eq!(check(&pool("shop:").await.unwrap()).await, []);
     let findings = check(&pool("other:").await.unwrap()).await;

@@ -5,8 +5,8 @@
 //! `combining` those of many locks at the same time, `heartbeats` those of many waiters, `renewals`
 //! those of the watchdog, `queue` those of waiting. `places` reads the queue's keys, `layout` the
 //! value at a lock's key. `interop` is a program that does not use dlock, `foreign_waits` the same
-//! beside a queue. `rights` and `rights_to_write` have a `user` with only the documented rights and
-//! do `everything`; `check` provokes each finding of
+//! beside a queue. `rights` takes each right from a `user` with only the documented
+//! ones, and `rights_to_write` those of guarded writes; `check` provokes each finding of
 //! `LockPool::check`. `sharded` is a server that refuses commands with keys of several hash slots.
 //! `connection` tests the sockets.
 
@@ -22,7 +22,6 @@ mod combining;
 mod connection;
 mod credentials;
 mod encrypted;
-mod everything;
 mod foreign_waits;
 mod heartbeats;
 mod interop;
@@ -32,7 +31,6 @@ mod queue;
 mod record;
 mod renewals;
 mod rights;
-mod rights_by_topology;
 mod rights_to_write;
 mod sharded;
 mod user;

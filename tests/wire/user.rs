@@ -1,71 +1,60 @@
-//! A server with a user that has only the given rights.
+//! A server with a user that has the rights of the pages, and loses some of them.
 
 use std::time::Duration;
 
-use dlock_harness::{Authority, RedisServer, until};
-use dlock_runtime::{LockError, LockPool};
-use dlock_tests::patient;
-use dlock_tests::served::with_tls;
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Wait};
+use dlock_tests::served::Served;
+use tokio::task::JoinHandle;
 
-const CAP: Duration = Duration::from_secs(20);
+pub(crate) const CAP: Duration = Duration::from_secs(20);
 
-/// A server with the user `dlock`.
+pub(crate) type Waiter = JoinHandle<Result<LockGuard, LockError>>;
+
+pub(crate) fn wait_for(request: LockRequest) -> Waiter {
+    tokio::spawn(request.wait(Wait::Forever).acquire())
+}
+
+/// A server, and which of its users the pools are of.
+#[derive(Debug)]
 pub(crate) struct Lab {
-    pub(crate) server: RedisServer,
-    /// Of the server's certificate, if it has TLS.
-    authority: Option<Authority>,
+    served: Served,
+    /// `dlock`, or `plain`, whose pools use no scripts.
+    pub(crate) user: &'static str,
 }
 
 impl Lab {
-    pub(crate) async fn new(rights: impl IntoIterator<Item = &str>) -> Self {
-        Self::of(RedisServer::start(), rights).await
+    pub(crate) async fn new(topology: &str, user: &'static str) -> Self {
+        let served = Served::start(topology, &[]).await;
+        Self { served, user }
     }
 
-    pub(crate) async fn with_tls(rights: impl IntoIterator<Item = &str>) -> Self {
-        let (server, authority) = with_tls();
-        Self::on(server, Some(authority), rights).await
-    }
-
-    /// The same on this server.
-    pub(crate) async fn of(server: RedisServer, rights: impl IntoIterator<Item = &str>) -> Self {
-        Self::on(server, None, rights).await
-    }
-
-    async fn on(
-        server: RedisServer,
-        authority: Option<Authority>,
-        rights: impl IntoIterator<Item = &str>,
-    ) -> Self {
-        let lab = Self { server, authority };
-        lab.user(["reset", "on", ">secret", "~lock:*", "resetchannels"])
-            .await;
-        if RedisServer::is_redis_6() {
-            lab.user(["+hello"]).await; // from Redis 7 on it needs no right
+    /// The user `dlock` of this server.
+    pub(crate) async fn of(server: RedisServer) -> Self {
+        Self {
+            served: Served::of(server).await,
+            user: "dlock",
         }
-        lab.user(rights).await;
-        lab
     }
 
-    /// Adds the right to the server's native compare-and-delete, if it has one.
-    pub(crate) async fn and_native(self) -> Self {
-        for right in ["+delex", "+delifeq"] {
-            let _ = self
-                .server
-                .try_cmd(&["ACL", "SETUSER", "dlock", right])
-                .await; // fails if the server has no such command
-        }
-        self
+    pub(crate) fn server(&self) -> &RedisServer {
+        self.served.server()
     }
 
-    pub(crate) async fn user(&self, rules: impl IntoIterator<Item = &str>) {
-        let mut words = vec!["ACL", "SETUSER", "dlock"];
+    pub(crate) fn has_scripts(&self) -> bool {
+        self.user == "dlock"
+    }
+
+    /// Changes the user's rules.
+    pub(crate) async fn rules(&self, rules: impl IntoIterator<Item = &str>) {
+        let mut words = vec!["ACL", "SETUSER", self.user];
         words.extend(rules);
-        self.server.cmd(&words).await;
+        self.server().cmd(&words).await;
     }
 
     /// Takes away a right such as `+get`.
     pub(crate) async fn deny(&self, right: &str) {
-        self.user([format!("-{}", denied(right)).as_str()]).await;
+        self.rules([format!("-{}", denied(right)).as_str()]).await;
     }
 
     pub(crate) async fn pool(&self) -> Result<LockPool, LockError> {
@@ -76,31 +65,25 @@ impl Lab {
         &self,
         interval: Duration,
     ) -> Result<LockPool, LockError> {
-        let mut config = patient(format!("redis://dlock:secret@{}", self.server.addr()));
-        if let (Some(authority), Some(addr)) = (&self.authority, self.server.tls_addr()) {
-            config = patient(format!("rediss://dlock:secret@{addr}")).tls_ca(authority.file());
-        }
+        let config = self.served.config(self.user);
+        let config = config.local_handoff(0, Duration::ZERO);
         LockPool::connect(config.poll_interval(interval)).await
     }
 
-    /// The commands that the user was refused, from the server's `ACL LOG`.
+    /// What the user was refused, each once, from the server's `ACL LOG`.
     pub(crate) async fn refused(&self) -> Vec<String> {
-        let entries: Vec<redis::Value> = self.server.ask(&["ACL", "LOG"]).await;
-        let object = |entry: &redis::Value| -> String {
-            let fields: Vec<redis::Value> = redis::from_redis_value(entry.clone()).unwrap();
-            let text = |at: usize| redis::from_redis_value::<String>(fields[at].clone()).unwrap();
-            let at = (0..fields.len())
-                .step_by(2)
-                .find(|at| text(*at) == "object");
-            text(at.unwrap() + 1)
-        };
-        entries.iter().map(object).collect()
+        let entries: Vec<redis::Value> = self.server().ask(&["ACL", "LOG"]).await;
+        let mut refused: Vec<_> = entries.into_iter().map(object).collect();
+        refused.sort();
+        refused.dedup();
+        refused
     }
 
+    /// Waits until somebody waits for the lock.
     pub(crate) async fn queued(&self, key: &str) {
-        let set = format!("lock:@w:{{lock:{key}}}");
-        until("it is in the queue", CAP, async || {
-            self.server.pttl(&set).await > 0
+        let ask = ["ZCARD", &format!("lock:@w:{{lock:{key}}}")];
+        until("it waits", CAP, async || {
+            self.server().ask::<u64>(&ask).await == 1
         })
         .await;
     }
@@ -109,24 +92,25 @@ impl Lab {
     pub(crate) async fn beat(&self, key: &str) -> Option<String> {
         let alive = format!("lock:@a:{{lock:{key}}}");
         let first = ["ZRANGE", &alive, "0", "0", "WITHSCORES"];
-        self.server.ask::<Vec<String>>(&first).await.pop()
-    }
-
-    pub(crate) async fn free(&self, key: &str) {
-        let key = format!("lock:{key}");
-        until("the key is gone", CAP, async || {
-            self.server.pttl(&key).await == -2
-        })
-        .await;
+        self.server().ask::<Vec<String>>(&first).await.pop()
     }
 
     /// How many connections the user has.
     pub(crate) async fn clients(&self) -> usize {
-        let list: String = self.server.ask(&["CLIENT", "LIST"]).await;
+        let list: String = self.server().ask(&["CLIENT", "LIST"]).await;
         list.lines()
             .filter(|it| it.contains(" user=dlock "))
             .count()
     }
+}
+
+/// What an entry of an `ACL LOG` is about.
+fn object(entry: redis::Value) -> String {
+    let fields: Vec<redis::Value> = redis::from_redis_value(entry).unwrap();
+    let text = |value: &redis::Value| redis::from_redis_value::<String>(value.clone()).ok();
+    let mut names = fields.iter().map(text);
+    let at = names.position(|it| it.as_deref() == Some("object"));
+    text(&fields[at.unwrap() + 1]).unwrap()
 }
 
 /// What is taken away and named in `ACL LOG` for a right such as `+get`. Redis 6 allows single

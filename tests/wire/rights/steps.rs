@@ -1,5 +1,5 @@
-//! The rights in `docs/operate/server.md`: enough for every operation of a lock, and each of
-//! them is needed.
+//! The line in `docs/operate/server.md`, and at which call exactly each of its rights is missed, on
+//! one server.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use dlock_harness::until;
 use dlock_runtime::{LockError, LockGuard, LockPool, Refusal};
+use dlock_tests::of_kind;
 use dlock_tests::served::documented_rules;
 
-use crate::everything::{As, Waiter, everything, many_at_once, many_wait, wait_for};
-use crate::user::{Lab, denied};
+use crate::user::{CAP, Lab, Waiter, denied, wait_for};
 
-const CAP: Duration = Duration::from_secs(20);
 const CHANNELS: &str = "&lock:@grant:*";
 
 /// Redis 7 and newer require no right for HELLO; 6.2 does, so the documented line also has
@@ -45,7 +44,7 @@ const RIGHTS: [&str; 23] = [
 ];
 
 /// The line that users copy.
-pub(crate) fn documented() -> Vec<&'static str> {
+fn documented() -> Vec<&'static str> {
     documented_rules("ACL SETUSER dlock on >… ")
 }
 
@@ -56,19 +55,6 @@ fn the_documented_rights_are_these() {
     commands.retain(|word| !patterns.contains(word) && *word != "+hello");
     assert_eq!(commands, RIGHTS);
     assert_eq!(documented().len(), RIGHTS.len() + patterns.len() + 1);
-}
-
-#[tokio::test]
-async fn the_documented_rights_are_enough() {
-    for lab in [
-        Lab::new(documented()).await,
-        Lab::with_tls(documented()).await,
-    ] {
-        let lab = lab.and_native().await;
-        everything(&lab).await.unwrap();
-        assert_eq!(lab.refused().await, [""; 0]);
-        assert_eq!(lab.server.keys().await, ["lock:@fence"]);
-    }
 }
 
 /// The step at which a removed right is missed.
@@ -85,6 +71,16 @@ enum Step {
     Wait,
     Poll,
     HandOver,
+}
+
+/// Without the server's own compare-and-delete.
+async fn without_native() -> Lab {
+    let lab = Lab::new("", "dlock").await;
+    for right in ["-delex", "-delifeq"] {
+        let denies = ["ACL", "SETUSER", "dlock", right];
+        let _ = lab.server().try_cmd(&denies).await; // fails if the server has no such command
+    }
+    lab
 }
 
 use Step::{Acquire, Busy, Connect, Extend, HandOver, Holder, Keep, Ping, Poll, Release};
@@ -106,8 +102,8 @@ const STEPS: [Step; 11] = [
 const TTL: Duration = Duration::from_secs(60);
 
 /// The lock that is held when the right is removed.
-async fn held(pool: &LockPool, key: &str, kind: As, step: Step) -> Option<LockGuard> {
-    let request = kind(pool.lock(key)).ttl(TTL);
+async fn held(pool: &LockPool, key: &str, kind: &str, step: Step) -> Option<LockGuard> {
+    let request = of_kind(pool.lock(key), kind).ttl(TTL);
     let request = match step {
         Connect | Ping | Holder | Acquire => return None,
         Keep => request.min_hold(TTL),
@@ -118,7 +114,7 @@ async fn held(pool: &LockPool, key: &str, kind: As, step: Step) -> Option<LockGu
 
 /// The result of a call whose user loses a right just before it; `None`: it still waits,
 /// undisturbed.
-async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<(), LockError>> {
+async fn without(lab: &Lab, kind: &str, right: &str, step: Step) -> Option<Result<(), LockError>> {
     let key = &*format!("{step:?}");
     // So that the waiter has not polled yet when it is observed.
     let seldom = Duration::from_secs(1);
@@ -135,26 +131,26 @@ async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<
     let held = held(&one, key, kind, step).await;
     let waiter = match step {
         Poll | HandOver => {
-            let waiter = wait_for(kind(two.lock(key)));
+            let waiter = wait_for(of_kind(two.lock(key), kind));
             lab.queued(key).await;
             Some(waiter)
         }
         _ => None,
     };
-    lab.server.cmd(&["SCRIPT", "FLUSH"]).await; // so that the texts have to be sent
+    lab.server().cmd(&["SCRIPT", "FLUSH"]).await; // so that the texts have to be sent
     lab.deny(right).await;
     let outcome = match (step, held, waiter) {
         (Connect, ..) => lab.pool().await.map(drop),
         (Ping, ..) => one.ping().await.map(drop),
         (Holder, ..) => one.holder(key).await.map(drop),
-        (Acquire, ..) => kind(one.lock(key)).try_acquire().await.map(drop),
-        (Busy, Some(_held), _) => kind(two.lock(key)).try_acquire().await.map(drop),
+        (Acquire, ..) => of_kind(one.lock(key), kind).try_acquire().await.map(drop),
+        (Busy, Some(_held), _) => of_kind(two.lock(key), kind).try_acquire().await.map(drop),
         (Extend, Some(held), _) => held.extend(2 * TTL).await,
         (Release | Keep | HandOver, Some(held), _) => held.release().await.map(drop),
         (Step::Wait, Some(_held), _) => {
-            let waiter = wait_for(kind(two.lock(key)));
+            let waiter = wait_for(of_kind(two.lock(key), kind));
             let alive = format!("lock:@a:{{lock:{key}}}");
-            let is_in = async || lab.server.pttl(&alive).await > 0;
+            let is_in = async || lab.server().pttl(&alive).await > 0;
             return refused_before(waiter, is_in).await;
         }
         (Poll, Some(_held), Some(waiter)) => {
@@ -193,11 +189,11 @@ async fn refused_before(
 /// Removes the right at each step: checks at which steps it is reported, and that the server
 /// refused something.
 async fn check_needed(right: &str, expected: &[Step]) {
-    check_needed_by(|it| it, right, expected).await;
+    check_needed_by("x", right, expected).await;
 }
 
-async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
-    let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+async fn check_needed_by(kind: &str, right: &str, expected: &[Step]) {
+    let lab = without_native().await;
     if right == "+get" {
         lab.deny("+getrange").await; // which takes its place
     }
@@ -226,7 +222,7 @@ async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
                 told.push(step);
             }
         }
-        lab.user([right]).await;
+        lab.rules([right]).await;
     }
     assert_eq!(told, expected, "{right}");
     let refused = lab.refused().await;
@@ -269,34 +265,6 @@ async fn each_right_of_the_queue_is_missed() {
     check_needed("+subscribe", &QUIET).await;
 }
 
-/// Without these rights, many locks at the same time are still taken and released.
-#[tokio::test]
-async fn the_rights_of_many_at_once_make_it_cheaper() {
-    for missing in ["mget", "exists"] {
-        let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
-        let lab = lab.and_native().await;
-        let pool = lab.pool().await.unwrap();
-        lab.user([format!("-{missing}").as_str()]).await;
-        many_at_once(&pool).await.unwrap();
-        let mut refused = lab.refused().await;
-        refused.dedup();
-        assert_eq!(refused, [missing]);
-    }
-}
-
-/// Without this right, many waiters still keep their queue entries, each by its own poll.
-#[tokio::test]
-async fn the_right_of_many_heartbeats_makes_them_cheaper() {
-    let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
-    let lab = lab.and_native().await;
-    let pool = lab.pool().await.unwrap();
-    lab.user(["-zmscore"]).await;
-    many_wait(&pool).await.unwrap();
-    let mut refused = lab.refused().await;
-    refused.dedup();
-    assert_eq!(refused, ["zmscore"]);
-}
-
 /// A lock of a kind with many holders is a sorted set, so it needs the same rights at more steps,
 /// and two more.
 #[tokio::test]
@@ -315,44 +283,6 @@ async fn each_right_of_the_other_kinds_is_missed() {
         ("+zrem", &[Extend, Release, Keep, HandOver]),
         ("+del", &[Release, HandOver]),
     ] {
-        check_needed_by(|it| it.permits(1), right, expected).await;
+        check_needed_by("p:1/1", right, expected).await;
     }
-}
-
-/// Without pushes the lock is still handed over, and a poll finds the grant.
-#[tokio::test]
-async fn without_a_channel_everything_works() {
-    for missing in ["-publish", "-subscribe", "resetchannels"] {
-        let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
-        let lab = lab.and_native().await;
-        lab.user([missing]).await;
-        everything(&lab).await.unwrap();
-        let refused = lab.refused().await;
-        let is_quiet = |what: &String| {
-            what.contains("publish")
-                || what.contains("subscribe")
-                || what.starts_with("lock:@grant:")
-        };
-        assert!(
-            !refused.is_empty() && refused.iter().all(is_quiet),
-            "{missing}: {refused:?}"
-        );
-    }
-}
-
-/// The key pattern is the namespace, and the queue's keys are in it.
-#[tokio::test]
-async fn keys_outside_the_pattern_are_refused() {
-    let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
-    lab.user(["resetkeys", "~other:*"]).await;
-    let pool = lab.pool().await.unwrap();
-    let error = pool.lock("key").acquire().await.unwrap_err();
-    assert!(matches!(
-        error,
-        LockError::Refused {
-            reason: Refusal::NoPermission,
-            ..
-        }
-    ));
-    assert_eq!(lab.server.keys().await, [""; 0]);
 }
