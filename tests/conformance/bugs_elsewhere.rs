@@ -31,9 +31,7 @@ on_every_backend!(
     redisson_7251_nested_reads_leave_no_entries;
     many_holders_and_seconds:
     redisson_1458_reads_that_nobody_gives_back_end_by_themselves,
-    redisson_1604_a_read_lock_is_renewed,
     redisson_2144_a_short_reader_shortens_nobodys_lease,
-    redisson_4217_a_downgraded_lock_is_renewed,
     redisson_7098_a_reader_renews_only_itself,
 );
 
@@ -169,17 +167,6 @@ async fn redisson_1458_reads_that_nobody_gives_back_end_by_themselves(pool: Lock
     held.release().await.unwrap();
 }
 
-async fn redisson_1604_a_read_lock_is_renewed(pool: LockPool) {
-    let held = one(&pool, "r")
-        .ttl(RENEWED)
-        .renew()
-        .acquire()
-        .await
-        .unwrap();
-    outlives(&held).await;
-    assert!(!is_free(&pool, "w").await);
-}
-
 async fn redisson_2144_a_short_reader_shortens_nobodys_lease(pool: LockPool) {
     let long = one(&pool, "r").acquire().await.unwrap();
     dies(&pool, "r", 200).await;
@@ -190,18 +177,6 @@ async fn redisson_2144_a_short_reader_shortens_nobodys_lease(pool: LockPool) {
     assert!(!is_free(&pool, "w").await);
     short.release().await.unwrap();
     assert!(!is_free(&pool, "w").await);
-}
-
-async fn redisson_4217_a_downgraded_lock_is_renewed(pool: LockPool) {
-    let held = one(&pool, "w")
-        .ttl(RENEWED)
-        .renew()
-        .acquire()
-        .await
-        .unwrap();
-    held.downgrade().await.unwrap();
-    outlives(&held).await;
-    assert!(is_free(&pool, "r").await && !is_free(&pool, "w").await);
 }
 
 /// Also #4100: a set of timeouts that is never cleaned. The suite checks after the case what a wait

@@ -9,7 +9,6 @@ on_every_backend!(
     an_extension_out_of_bounds_is_refused_and_changes_nothing,
     verify_agrees_while_it_is_held,
     a_lease_without_renewal_ends_and_everybody_is_told,
-    a_renewed_lease_outlives_its_ttl,
     an_extended_lease_outlives_its_ttl,
     lost_is_silent_for_a_lock_that_was_released,
     a_guard_names_its_key,
@@ -89,25 +88,6 @@ async fn a_lease_without_renewal_ends_and_everybody_is_told(pool: LockPool) {
     is_lost(held.extend(LONG).await, LostCause::Deadline);
     assert_eq!(held.lost().await, LostCause::Deadline, "also who asks late");
     assert_eq!(held.release().await.unwrap(), Released::NotHeld);
-}
-
-async fn a_renewed_lease_outlives_its_ttl(pool: LockPool) {
-    // One lock is renewed every third of its ttl, one every 200 ms: both survive a stall of 2 s.
-    let ttl = ms(4000);
-    let held = pool.lock("k").ttl(ttl).renew().acquire().await.unwrap();
-    let also = pool
-        .lock("k2")
-        .ttl(ttl)
-        .renew_every(ms(200))
-        .acquire()
-        .await
-        .unwrap();
-    tokio::time::sleep(ttl + ms(1000)).await;
-    for guard in [&held, &also] {
-        assert!(guard.is_held());
-        guard.verify().await.unwrap();
-    }
-    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
 }
 
 async fn an_extended_lease_outlives_its_ttl(pool: LockPool) {

@@ -99,6 +99,7 @@ mod handed_on;
 mod holds;
 mod in_turn;
 mod kinds;
+mod leases;
 mod lock_order;
 mod log;
 mod looking;

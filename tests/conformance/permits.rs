@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, settled, soon};
+use crate::backends::{LONG, given_back, ms, settled};
 
 on_every_backend!(
     more_than_there_are_is_a_mistake;
@@ -21,7 +21,6 @@ on_every_backend!(
     a_nested_request_takes_another_permit_while_there_is_one;
     scripts_and_seconds:
     a_permit_comes_back_when_its_lease_ends,
-    permits_are_renewed,
 );
 
 fn permit(pool: &LockPool, of: u32) -> LockRequest {
@@ -168,14 +167,4 @@ async fn a_permit_comes_back_when_its_lease_ends(pool: LockPool) {
     lapsing.release().await.unwrap();
     next.verify().await.unwrap();
     assert!(!free(&pool, 2, 1).await);
-}
-
-async fn permits_are_renewed(pool: LockPool) {
-    let request = permit(&pool, 4).take(3).ttl(ms(3_000)); // survives a stall of 2 s
-    let held = request.renew().acquire().await.unwrap();
-    tokio::time::sleep(ms(4_500)).await;
-    held.verify().await.unwrap();
-    assert!(!free(&pool, 4, 2).await, "all three were renewed");
-    drop(held);
-    soon("all are free", async || free(&pool, 4, 4).await).await;
 }
