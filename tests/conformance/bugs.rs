@@ -7,7 +7,7 @@ use dlock_tests::of_kind;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, settled, soon};
+use crate::backends::{LONG, given_back, settled, soon};
 
 on_every_backend!(
     f15_the_owner_is_the_scope_and_nobody_else,
@@ -16,7 +16,6 @@ on_every_backend!(
     f14_what_the_body_can_never_be_given_is_an_error_at_once,
     f58_opposite_orders_twice_named_and_nobody_waits,
     f58_a_thousand_keys,
-    f61_a_release_of_what_is_over_changes_nothing,
 );
 
 pub(crate) fn one(pool: &LockPool, kind: &str) -> LockRequest {
@@ -127,16 +126,4 @@ async fn f58_a_thousand_keys(pool: LockPool) {
     })
     .await;
     drop(last);
-}
-
-async fn f61_a_release_of_what_is_over_changes_nothing(pool: LockPool) {
-    for (kind, after) in [("p:2/2", "p:2/2"), ("r", "w"), ("w", "w"), ("o:a", "o:b")] {
-        let over = one(&pool, kind).ttl(ms(100)).acquire().await.unwrap();
-        soon("it is over", async || !over.is_held()).await;
-        let next = one(&pool, after).acquire().await.unwrap();
-        assert_eq!(over.release().await.unwrap(), Released::NotHeld);
-        next.verify().await.unwrap();
-        assert!(!is_free(&pool, if after == "p:2/2" { "p:1/2" } else { kind }).await);
-        next.release().await.unwrap();
-    }
 }

@@ -11,8 +11,7 @@ on_every_backend!(
     a_lease_without_renewal_ends_and_everybody_is_told,
     an_extended_lease_outlives_its_ttl,
     lost_is_silent_for_a_lock_that_was_released,
-    a_guard_names_its_key,
-    a_lapsed_guard_frees_nobody_elses_lock;
+    a_guard_names_its_key;
     long_leases:
     an_extension_lengthens_and_a_shorter_one_changes_nothing,
 );
@@ -115,25 +114,4 @@ async fn a_guard_names_its_key(pool: LockPool) {
     );
     // A guard's key can be passed to the pool: it names the same lock.
     assert!(pool.lock(held.key()).try_acquire().await.unwrap().is_none());
-}
-
-async fn a_lapsed_guard_frees_nobody_elses_lock(pool: LockPool) {
-    let late = lapsed(&pool).await;
-    let held = pool.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
-    assert_eq!(late.release().await.unwrap(), Released::NotHeld);
-    drop(lapsed_elsewhere(&pool).await);
-    held.verify().await.unwrap();
-    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
-}
-
-async fn lapsed_elsewhere(pool: &LockPool) -> LockGuard {
-    let other = pool
-        .lock("k2")
-        .ttl(ms(50))
-        .wait(LONG)
-        .acquire()
-        .await
-        .unwrap();
-    other.lost().await;
-    other
 }

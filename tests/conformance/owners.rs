@@ -3,7 +3,7 @@
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
 
-use crate::backends::{LONG, given_back, ms, settled, soon};
+use crate::backends::{LONG, given_back, ms, settled};
 
 on_every_backend!(
     many_holders:
@@ -15,7 +15,6 @@ on_every_backend!(
     another_owner_inside_would_deadlock,
     an_owner_beside_none_is_told_to_be_at_both;
     many_holders_and_seconds:
-    an_entry_that_ends_takes_only_itself_along,
     a_release_counts_while_renewals_are_on_their_way,
 );
 
@@ -114,19 +113,6 @@ async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
         said.ends_with("there is a reentrant lock of the owner `a`"),
         "{said}"
     );
-}
-
-async fn an_entry_that_ends_takes_only_itself_along(pool: LockPool) {
-    let short = owned(&pool, "a").ttl(ms(500)).acquire().await.unwrap();
-    // Renewed meanwhile, and not lost if the machine stalls.
-    let long = owned(&pool, "a").ttl(LONG).renew_every(ms(150));
-    let long = long.acquire().await.unwrap();
-    soon("the short one is over", async || !short.is_held()).await;
-    tokio::time::sleep(ms(300)).await;
-    long.verify().await.unwrap();
-    assert!(!is_free_for(&pool, "b").await);
-    assert_eq!(short.release().await.unwrap(), Released::NotHeld);
-    assert_eq!(long.release().await.unwrap(), Released::Freed);
 }
 
 async fn a_release_counts_while_renewals_are_on_their_way(pool: LockPool) {

@@ -18,9 +18,7 @@ on_every_backend!(
     a_big_request_is_not_bypassed,
     a_big_request_that_gives_up_lets_the_small_on,
     a_rolling_deploy_changes_the_number,
-    a_nested_request_takes_another_permit_while_there_is_one;
-    scripts_and_seconds:
-    a_permit_comes_back_when_its_lease_ends,
+    a_nested_request_takes_another_permit_while_there_is_one,
 );
 
 fn permit(pool: &LockPool, of: u32) -> LockRequest {
@@ -156,15 +154,4 @@ async fn a_nested_request_takes_another_permit_while_there_is_one(pool: LockPool
         inner.await.unwrap();
     };
     permit(&pool, 2).run(body).await.unwrap();
-}
-
-async fn a_permit_comes_back_when_its_lease_ends(pool: LockPool) {
-    let lapsing = permit(&pool, 2).ttl(ms(600)).acquire().await.unwrap();
-    let held = permit(&pool, 2).acquire().await.unwrap();
-    let next = permit(&pool, 2).acquire().await.unwrap();
-    assert!(!lapsing.is_held() && held.is_held() && next.is_held());
-    // Its late release does not affect another holder.
-    lapsing.release().await.unwrap();
-    next.verify().await.unwrap();
-    assert!(!free(&pool, 2, 1).await);
 }
