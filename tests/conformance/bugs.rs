@@ -2,10 +2,9 @@
 //! Those that need a cut wire, a dead process or a look at the server are in
 //! `tests/faults/kinds.rs`; those that other systems had are in `bugs_elsewhere`.
 
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
+use dlock_runtime::{LockGuard, LockPool, LockRequest, Released, Wait};
 use dlock_tests::of_kind;
 use tokio::task::LocalSet;
-use tokio::time::Instant;
 
 use crate::backends::{LONG, given_back, settled, soon};
 
@@ -13,7 +12,6 @@ on_every_backend!(
     f15_the_owner_is_the_scope_and_nobody_else,
     f15_siblings_in_one_scope_are_counted_together;
     scripts:
-    f14_what_the_body_can_never_be_given_is_an_error_at_once,
     f58_opposite_orders_twice_named_and_nobody_waits,
     f58_a_thousand_keys,
 );
@@ -24,29 +22,6 @@ pub(crate) fn one(pool: &LockPool, kind: &str) -> LockRequest {
 
 pub(crate) async fn is_free(pool: &LockPool, kind: &str) -> bool {
     given_back(one(pool, kind).try_acquire().await.unwrap()).await
-}
-
-async fn f14_what_the_body_can_never_be_given_is_an_error_at_once(pool: LockPool) {
-    for (outer, inner) in [
-        ("x", "x"),
-        ("fair", "fair"),
-        ("r", "w"),
-        ("w", "w"),
-        ("p:3/3", "p:1/3"),
-        ("p:2/3", "p:2/3"),
-        ("o:a", "o:b"),
-    ] {
-        let body = async |_: &LockGuard| {
-            let begun = Instant::now();
-            let nested = one(&pool, inner).wait(Wait::Forever).acquire().await;
-            (nested, begun.elapsed())
-        };
-        let (nested, took) = one(&pool, outer).run(body).await.unwrap();
-        let error = nested.unwrap_err();
-        let is_told = matches!(error, LockError::WouldDeadlock { .. });
-        assert!(is_told, "{inner} in {outer}: {error:?}");
-        assert!(took < LONG / 3);
-    }
 }
 
 async fn f15_the_owner_is_the_scope_and_nobody_else(pool: LockPool) {

@@ -1,7 +1,7 @@
 //! One owner with many tasks and processes: all of them hold the lock at the same time, and no
 //! other owner does.
 
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
+use dlock_runtime::{LockGuard, LockPool, LockRequest, Released};
 
 use crate::backends::{LONG, given_back, ms, settled};
 
@@ -12,7 +12,6 @@ on_every_backend!(
     a_hold_has_one_fence,
     an_owner_is_not_held_up_by_who_waits,
     a_nested_call_counts_here,
-    another_owner_inside_would_deadlock,
     an_owner_beside_none_is_told_to_be_at_both;
     many_holders_and_seconds:
     a_release_counts_while_renewals_are_on_their_way,
@@ -81,15 +80,6 @@ async fn a_nested_call_counts_here(pool: LockPool) {
     };
     let released = owned(&pool, "a").run(body).await.unwrap();
     assert_eq!(released, Released::StillHeld(1));
-}
-
-async fn another_owner_inside_would_deadlock(pool: LockPool) {
-    let inner = owned(&pool, "a").run(async |_| owned(&pool, "b").acquire().await.map(drop));
-    let error = inner.await.unwrap().unwrap_err();
-    assert!(
-        matches!(error, LockError::WouldDeadlock { .. }),
-        "{error:?}"
-    );
 }
 
 /// With and without an owner are two kinds: the server refuses the second, and the error's source

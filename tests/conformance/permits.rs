@@ -18,7 +18,6 @@ on_every_backend!(
     a_big_request_is_not_bypassed,
     a_big_request_that_gives_up_lets_the_small_on,
     a_rolling_deploy_changes_the_number,
-    a_nested_request_takes_another_permit_while_there_is_one,
 );
 
 fn permit(pool: &LockPool, of: u32) -> LockRequest {
@@ -138,20 +137,4 @@ async fn a_rolling_deploy_changes_the_number(pool: LockPool) {
 async fn more_than_there_are_is_a_mistake(pool: LockPool) {
     let error = permit(&pool, 3).take(4).acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-}
-
-async fn a_nested_request_takes_another_permit_while_there_is_one(pool: LockPool) {
-    let body = async |_: &LockGuard| {
-        let inner = permit(&pool, 2).run(async |_| {
-            let begun = Instant::now();
-            let error = permit(&pool, 2).acquire().await.unwrap_err();
-            assert!(
-                matches!(error, LockError::WouldDeadlock { .. }),
-                "{error:?}"
-            );
-            assert!(begun.elapsed() < LONG / 3);
-        });
-        inner.await.unwrap();
-    };
-    permit(&pool, 2).run(body).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! Many readers or one writer: which may hold the lock at the same time, who waits for whom, and
 //! which of it is only local.
 
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
+use dlock_runtime::{LockGuard, LockPool, LockRequest, Released, Wait};
 use tokio::time::Instant;
 
 use crate::backends::{LONG, given_back, settled, soon};
@@ -19,7 +19,6 @@ on_every_backend!(
     a_writer_that_gives_up_lets_the_readers_on,
     a_nested_reader_does_not_wait_for_a_writer,
     a_reader_nested_in_a_writer_joins_it,
-    an_upgrade_is_an_error_at_once,
     a_downgrade_leaves_no_gap,
     a_downgraded_lock_is_renewed_and_freed_like_any,
     only_a_writer_can_be_downgraded,
@@ -160,19 +159,6 @@ async fn a_reader_nested_in_a_writer_joins_it(pool: LockPool) {
     };
     let released = writer(&pool).run(body).await.unwrap();
     assert_eq!(released, Released::StillHeld(1));
-}
-
-async fn an_upgrade_is_an_error_at_once(pool: LockPool) {
-    for outer in [reader(&pool), writer(&pool)] {
-        let begun = Instant::now();
-        let inner = outer.run(async |_| writer(&pool).acquire().await.map(drop));
-        let error = inner.await.unwrap().unwrap_err();
-        assert!(
-            matches!(error, LockError::WouldDeadlock { .. }),
-            "{error:?}"
-        );
-        assert!(begun.elapsed() < LONG / 3);
-    }
 }
 
 async fn a_downgrade_leaves_no_gap(pool: LockPool) {

@@ -1,7 +1,7 @@
 //! A lock requested inside the body that holds it: counted if the call is `reentrant`, refused
 //! otherwise.
 
-use dlock_runtime::{LockError, LockPool, Released, Wait};
+use dlock_runtime::{LockPool, Released, Wait};
 
 use crate::backends::{LONG, ms, settled};
 
@@ -9,7 +9,6 @@ on_every_backend!(
     a_nested_call_holds_the_same_lease,
     the_lock_ends_with_the_outermost,
     a_nested_guard_is_given_back_once,
-    without_the_word_it_would_deadlock,
     a_spawned_task_is_somebody_else,
     siblings_are_somebody_else,
     a_nested_call_needs_no_free_queue,
@@ -55,16 +54,6 @@ async fn a_nested_guard_is_given_back_once(pool: LockPool) {
         outer.verify().await.unwrap();
     };
     request.run(body).await.unwrap();
-}
-
-async fn without_the_word_it_would_deadlock(pool: LockPool) {
-    let request = pool.lock("k").ttl(LONG).reentrant();
-    let inner = request.run(async |_| pool.lock("k").acquire().await.map(drop));
-    let error = inner.await.unwrap().unwrap_err();
-    assert!(
-        matches!(error, LockError::WouldDeadlock { .. }),
-        "{error:?}"
-    );
 }
 
 async fn a_spawned_task_is_somebody_else(pool: LockPool) {

@@ -10,7 +10,6 @@ on_every_backend!(
     run_stops_a_body_that_outlives_its_lease,
     run_leaves_a_value_that_came_in_time,
     a_body_that_fails_frees,
-    the_same_key_inside_itself_would_deadlock,
     another_key_inside_is_fine,
     a_guard_opens_no_scope,
     siblings_take_turns,
@@ -73,32 +72,6 @@ async fn a_body_that_fails_frees(pool: LockPool) {
         .await;
     assert_eq!(failed.unwrap(), Err("no"));
     assert!(is_free(&pool, "k").await);
-}
-
-async fn the_same_key_inside_itself_would_deadlock(pool: LockPool) {
-    let ran = pool.lock("k").ttl(LONG).run(async |outer| {
-        let begun = Instant::now();
-        for key in [outer.key().clone(), "k".into()] {
-            let error = pool.lock(key).wait(LONG).acquire().await.unwrap_err();
-            assert!(
-                matches!(error, LockError::WouldDeadlock { .. }),
-                "{error:?}"
-            );
-            assert_eq!(error.key().unwrap().as_str(), "lock:k");
-        }
-        let deeper = pool
-            .lock("k2")
-            .ttl(LONG)
-            .run(async |_| pool.lock("k").try_acquire().await);
-        let error = deeper.await.unwrap().unwrap_err();
-        assert!(
-            matches!(error, LockError::WouldDeadlock { .. }),
-            "{error:?}"
-        );
-        assert!(begun.elapsed() < LONG / 2, "at once");
-        outer.verify().await.unwrap();
-    });
-    ran.await.unwrap();
 }
 
 async fn another_key_inside_is_fine(pool: LockPool) {

@@ -15,7 +15,6 @@ on_every_backend!(
     what_is_named_twice_is_taken_once,
     one_key_is_as_good_as_any,
     a_hundred_at_once,
-    one_that_is_held_by_the_body_would_deadlock,
     a_dropped_guard_frees_all,
     readers_share_them;
     scripts_and_seconds:
@@ -104,26 +103,6 @@ async fn no_key_is_a_mistake(pool: LockPool) {
         let error = request.acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error:?}");
     }
-}
-
-async fn one_that_is_held_by_the_body_would_deadlock(pool: LockPool) {
-    let inner = pool.lock("b").ttl(LONG).run(async |_| {
-        let inner = both(&pool, ["a", "b"]).acquire().await.map(drop);
-        (inner, is_free(&pool, "a").await)
-    });
-    let (inner, free) = inner.await.unwrap();
-    let error = inner.unwrap_err();
-    assert!(
-        matches!(error, LockError::WouldDeadlock { .. }),
-        "{error:?}"
-    );
-    assert!(free, "nothing was taken");
-    let within = both(&pool, ["a", "b"]).run(async |_| pool.lock("b").acquire().await.map(drop));
-    let error = within.await.unwrap().unwrap_err();
-    assert!(
-        matches!(error, LockError::WouldDeadlock { .. }),
-        "{error:?}"
-    );
 }
 
 async fn a_dropped_guard_frees_all(pool: LockPool) {
