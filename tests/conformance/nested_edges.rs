@@ -9,17 +9,14 @@ use dlock_runtime::{LockError, LockGuard, LockPool, Released, Wait, current};
 use dlock_tests::of_kind;
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, settled, soon};
+use crate::backends::{LONG, given_back};
 
 on_every_backend!(
     an_exclusive_lock_inside_itself_would_deadlock,
-    an_inner_guard_beyond_the_outer,
     counts_when_inner_futures_are_dropped_or_panic,
     current_inside_a_joined_scope;
     scripts:
-    permits_fair_locks_and_several_keys_inside_would_deadlock,
-    a_permit_that_is_not_waited_for_any_more,
-    another_kind_while_ours_waits;
+    permits_fair_locks_and_several_keys_inside_would_deadlock;
     many_holders:
     a_writer_and_another_owner_inside_would_deadlock,
     a_joined_reader_is_no_writer_to_downgrade,
@@ -114,20 +111,6 @@ async fn a_joined_reader_is_no_writer_to_downgrade(pool: LockPool) {
     );
 }
 
-async fn an_inner_guard_beyond_the_outer(pool: LockPool) {
-    let lock = || pool.lock("k").reentrant().ttl(LONG);
-    let inner = lock()
-        .run(async |_| lock().acquire().await.unwrap())
-        .await
-        .unwrap();
-    assert!(!inner.is_held());
-    assert!(free(&pool, "k").await);
-    let count = inner.hold_count();
-    assert!(inner.verify().await.is_err() || !inner.is_held());
-    assert_eq!(inner.release().await.unwrap(), Released::NotHeld);
-    assert!(count <= 1, "held {count} times after its end");
-}
-
 async fn counts_when_inner_futures_are_dropped_or_panic(pool: LockPool) {
     let lock = || pool.lock("k").reentrant().ttl(LONG);
     let counts = lock().run(async |outer| {
@@ -183,33 +166,4 @@ async fn a_reader_nested_in_a_downgraded_writer(pool: LockPool) {
         )
     });
     assert_eq!(ran.await.unwrap(), (true, Released::StillHeld(1), true));
-}
-
-async fn a_permit_that_is_not_waited_for_any_more(pool: LockPool) {
-    let two = || pool.lock("k").permits(2).ttl(LONG).wait(LONG);
-    let one = two().acquire().await.unwrap();
-    let large = tokio::spawn(two().take(2).acquire());
-    settled(&pool).await;
-    let small = tokio::spawn(two().acquire());
-    settled(&pool).await;
-    assert!(!small.is_finished());
-    large.abort();
-    let small = small.await.unwrap().unwrap();
-    drop((one, small));
-    soon("all are back", async || {
-        given_back(two().take(2).try_acquire().await.unwrap()).await
-    })
-    .await;
-}
-
-async fn another_kind_while_ours_waits(pool: LockPool) {
-    let held = pool.lock("k").read().ttl(LONG).acquire().await.unwrap();
-    let writer = tokio::spawn(pool.lock("k").write().ttl(LONG).wait(LONG).acquire());
-    settled(&pool).await;
-    let other = pool.lock("k").acquire().await.unwrap_err();
-    assert!(matches!(other, LockError::Refused { .. }), "{other:?}");
-    let other = pool.lock("k").permits(3).acquire().await.unwrap_err();
-    assert!(matches!(other, LockError::Refused { .. }), "{other:?}");
-    held.release().await.unwrap();
-    drop(writer.await.unwrap().unwrap());
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, settled};
+use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
     more_than_there_are_is_a_mistake;
@@ -95,11 +95,13 @@ async fn a_big_request_that_gives_up_lets_the_small_on(pool: LockPool) {
     settled(&pool).await;
     let late = tokio::spawn(permit(&pool, 3).acquire());
     settled(&pool).await;
+    assert!(!late.is_finished());
     let begun = Instant::now();
     big.abort();
     drop(late.await.unwrap().unwrap());
     assert!(begun.elapsed() < LONG / 3);
     drop(small);
+    soon("all are back", async || free(&pool, 3, 3).await).await;
 }
 
 /// From 3 to 5 while both programs run, and back: each request is admitted by its own number.

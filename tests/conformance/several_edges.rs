@@ -13,7 +13,6 @@ use crate::backends::{LONG, given_back, ms, patient, settled, soon};
 on_every_backend!(
     scripts:
     a_downgrade_of_several_lets_readers_in_at_each,
-    a_pool_that_is_shut_down_gives_no_several,
     a_body_that_still_holds_one_of_several_does_not_wait_for_itself,
     several_where_the_body_reads_one,
     several_that_are_dropped_while_they_wait,
@@ -52,14 +51,6 @@ async fn a_downgrade_of_several_lets_readers_in_at_each(pool: LockPool) {
         assert!(given_back(reader).await, "no reader at {key}");
     }
     held.release().await.unwrap();
-}
-
-async fn a_pool_that_is_shut_down_gives_no_several(pool: LockPool) {
-    pool.shutdown().await;
-    let one = pool.lock("a").acquire().await;
-    assert!(matches!(one, Err(LockError::ShutDown)), "{one:?}");
-    let both = pool.lock_all(["a", "b"]).acquire().await;
-    assert!(matches!(both, Err(LockError::ShutDown)), "{both:?}");
 }
 
 async fn a_body_that_still_holds_one_of_several_does_not_wait_for_itself(pool: LockPool) {
@@ -126,6 +117,8 @@ async fn several_and_shutdown(pool: LockPool) {
     settled(&pool).await;
     held.release().await.unwrap();
     assert!(drained.await.unwrap().is_complete());
+    let both = pool.lock_all(["a", "b"]).acquire().await;
+    assert!(matches!(both, Err(LockError::ShutDown)), "{both:?}");
 }
 
 async fn shutdown_while_several_wait(pool: LockPool) {

@@ -11,10 +11,7 @@ on_every_backend!(
     scripts:
     all_are_held_and_all_are_freed,
     none_is_kept_when_one_is_busy,
-    opposite_orders_never_deadlock,
-    what_is_named_twice_is_taken_once,
     one_key_is_as_good_as_any,
-    a_hundred_at_once,
     a_dropped_guard_frees_all,
     readers_share_them;
     scripts_and_seconds:
@@ -59,41 +56,10 @@ async fn none_is_kept_when_one_is_busy(pool: LockPool) {
     }
 }
 
-async fn opposite_orders_never_deadlock(pool: LockPool) {
-    let tasks: Vec<_> = (0..24)
-        .map(|task| {
-            let keys = if task % 2 == 0 {
-                ["a", "b"]
-            } else {
-                ["b", "a"]
-            };
-            let request = both(&pool, keys);
-            tokio::spawn(async move { request.run(async |_| tokio::task::yield_now().await).await })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap().unwrap();
-    }
-}
-
-async fn what_is_named_twice_is_taken_once(pool: LockPool) {
-    let held = both(&pool, ["a", "a"]).acquire().await.unwrap();
-    assert_eq!(held.parts().count(), 1);
-}
-
 async fn one_key_is_as_good_as_any(pool: LockPool) {
     let held = pool.lock_all(["a"]).acquire().await.unwrap();
     assert!(!is_free(&pool, "a").await);
     held.release().await.unwrap();
-}
-
-async fn a_hundred_at_once(pool: LockPool) {
-    let keys: Vec<String> = (0..100).map(|it| format!("account:{it}")).collect();
-    let held = pool.lock_all(keys).ttl(LONG).acquire().await.unwrap();
-    assert_eq!(held.parts().count(), 100);
-    assert!(!is_free(&pool, "account:99").await);
-    held.release().await.unwrap();
-    assert!(is_free(&pool, "account:0").await);
 }
 
 async fn no_key_is_a_mistake(pool: LockPool) {
