@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use dlock_harness::wait::pause;
 use dlock_harness::{RedisServer, until, until_ok};
-use dlock_runtime::{Config, LockGuard, LockPool};
+use dlock_runtime::{Config, Key, LockError, LockGuard, LockPool, LockRequest, LostCause};
+use dlock_tests::of_kind;
 use dlock_tests::served::{Served, TOPOLOGIES};
 use tokio::time::Instant;
 
@@ -235,6 +236,43 @@ pub(crate) async fn given_back(guard: Option<LockGuard>) -> bool {
     };
     guard.release().await.unwrap();
     true
+}
+
+/// A request of this kind for the lock `k`.
+pub(crate) fn one(pool: &LockPool, kind: &str) -> LockRequest {
+    of_kind(pool.lock("k"), kind).ttl(LONG).wait(LONG)
+}
+
+/// Whether the lock `k` is free for this kind.
+pub(crate) async fn is_free_for(pool: &LockPool, kind: &str) -> bool {
+    given_back(one(pool, kind).try_acquire().await.unwrap()).await
+}
+
+/// Whether a lock is free for an exclusive request.
+pub(crate) async fn is_free(pool: &LockPool, key: &str) -> bool {
+    given_back(pool.lock(key).try_acquire().await.unwrap()).await
+}
+
+/// The lock `k`, held for long.
+pub(crate) async fn taken(pool: &LockPool) -> LockGuard {
+    pool.lock("k").ttl(LONG).acquire().await.unwrap()
+}
+
+/// A holder was told why its lock is lost, before its body had ended.
+#[track_caller]
+pub(crate) fn is_lost<T: std::fmt::Debug>(answer: Result<T, LockError>, why: LostCause) -> Key {
+    match answer {
+        Err(LockError::Lost {
+            key,
+            cause,
+            finished,
+            ..
+        }) => {
+            assert_eq!((cause, finished), (why, false));
+            key
+        }
+        other => panic!("not lost: {other:?}"),
+    }
 }
 
 /// Waits for a condition on tokio's clock, which may be paused.

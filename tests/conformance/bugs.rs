@@ -2,11 +2,10 @@
 //! Those that need a cut wire, a dead process or a look at the server are in
 //! `tests/faults/kinds.rs`; those that other systems had are in `bugs_elsewhere`.
 
-use dlock_runtime::{LockGuard, LockPool, LockRequest, Released, Wait};
-use dlock_tests::of_kind;
+use dlock_runtime::{LockGuard, LockPool, Released, Wait};
 use tokio::task::LocalSet;
 
-use crate::backends::{LONG, given_back, settled, soon};
+use crate::backends::{LONG, is_free, one, settled, soon};
 
 on_every_backend!(
     f15_the_owner_is_the_scope_and_nobody_else,
@@ -15,14 +14,6 @@ on_every_backend!(
     f58_opposite_orders_twice_named_and_nobody_waits,
     f58_a_thousand_keys,
 );
-
-pub(crate) fn one(pool: &LockPool, kind: &str) -> LockRequest {
-    of_kind(pool.lock("k"), kind).ttl(LONG).wait(LONG)
-}
-
-pub(crate) async fn is_free(pool: &LockPool, kind: &str) -> bool {
-    given_back(one(pool, kind).try_acquire().await.unwrap()).await
-}
 
 async fn f15_the_owner_is_the_scope_and_nobody_else(pool: LockPool) {
     let again = |pool: &LockPool| {
@@ -96,9 +87,6 @@ async fn f58_a_thousand_keys(pool: LockPool) {
     let last = pool.lock("account:999").ttl(LONG).acquire().await.unwrap();
     let busy = pool.lock_all(keys()).wait(Wait::Once).acquire().await;
     assert!(busy.unwrap_err().is_busy());
-    soon("free", async || {
-        given_back(pool.lock("account:0").try_acquire().await.unwrap()).await
-    })
-    .await;
+    soon("free", async || is_free(&pool, "account:0").await).await;
     drop(last);
 }

@@ -11,8 +11,7 @@ use dlock_tests::{KINDS, of_kind};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::backends::{LONG, ms, settled, soon};
-use crate::bugs::{is_free, one};
+use crate::backends::{LONG, is_free_for, ms, one, settled, soon};
 
 on_every_backend!(
     seconds:
@@ -62,7 +61,7 @@ async fn redisson_3750_one_owner_in_many_tasks(pool: LockPool) {
     }
     left.sort_unstable();
     assert_eq!(left, (0..10).collect::<Vec<_>>());
-    assert!(is_free(&pool, "o:b").await);
+    assert!(is_free_for(&pool, "o:b").await);
 }
 
 /// The suite checks what is left on the server.
@@ -81,7 +80,7 @@ async fn redisson_7251_nested_reads_leave_no_entries(pool: LockPool) {
         deeper.await.unwrap().release().await.unwrap();
     };
     one(&pool, "r").run(nested).await.unwrap();
-    assert!(is_free(&pool, "w").await);
+    assert!(is_free_for(&pool, "w").await);
 }
 
 /// A waiter that loses a race for a freed lock goes on waiting until its own wait is over.
@@ -142,6 +141,6 @@ async fn redisson_2444_waits_that_ended_leave_nothing(pool: LockPool) {
     }
     held.release().await.unwrap();
     // A waiter that gives up is removed from the queue in the background.
-    let free = async || is_free(&pool, "p:3/3").await;
+    let free = async || is_free_for(&pool, "p:3/3").await;
     soon("no place of nobody's is in the way", free).await;
 }

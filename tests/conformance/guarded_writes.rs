@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlock_runtime::{Batch, LockError, LostCause, MemoryValue, Refusal};
 
-use crate::backends::{LONG, ms, soon};
+use crate::backends::{LONG, is_lost, ms, soon};
 use crate::data::{self, Site};
 
 macro_rules! on_each_site {
@@ -156,13 +156,6 @@ fn nothing_written(written: Result<(), LockError>, why: LostCause) {
         "{said}"
     );
     is_lost(written, why);
-}
-
-fn is_lost(written: Result<(), LockError>, why: LostCause) {
-    match written {
-        Err(LockError::Lost { cause, .. }) => assert_eq!(cause, why),
-        other => panic!("not lost: {other:?}"),
-    }
 }
 
 async fn a_key_in_another_slot_is_refused_before_anything_is_sent(site: Site) {

@@ -2,7 +2,7 @@
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, Released};
 
-use crate::backends::{LONG, ms};
+use crate::backends::{LONG, is_free, is_lost, ms};
 
 on_every_backend!(
     what_remains_shrinks,
@@ -15,20 +15,6 @@ on_every_backend!(
     long_leases:
     an_extension_lengthens_and_a_shorter_one_changes_nothing,
 );
-
-fn is_lost<T: std::fmt::Debug>(answer: Result<T, LockError>, expected: LostCause) {
-    match answer {
-        Err(LockError::Lost {
-            key,
-            cause,
-            finished,
-            ..
-        }) => {
-            assert_eq!((key.as_str(), cause, finished), ("lock:k", expected, false));
-        }
-        other => panic!("not lost: {other:?}"),
-    }
-}
 
 async fn lapsed(pool: &LockPool) -> LockGuard {
     let held = pool
@@ -83,7 +69,8 @@ async fn a_lease_without_renewal_ends_and_everybody_is_told(pool: LockPool) {
     let held = lapsed(&pool).await;
     assert!(!held.is_held());
     assert_eq!(held.remaining(), ms(0));
-    is_lost(held.verify().await, LostCause::Deadline);
+    let key = is_lost(held.verify().await, LostCause::Deadline);
+    assert_eq!(key.as_str(), "lock:k");
     is_lost(held.extend(LONG).await, LostCause::Deadline);
     assert_eq!(held.lost().await, LostCause::Deadline, "also who asks late");
     assert_eq!(held.release().await.unwrap(), Released::NotHeld);
@@ -95,7 +82,7 @@ async fn an_extended_lease_outlives_its_ttl(pool: LockPool) {
     tokio::time::sleep(ms(3200)).await;
     assert!(held.is_held());
     held.verify().await.unwrap();
-    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+    assert!(!is_free(&pool, "k").await);
 }
 
 async fn lost_is_silent_for_a_lock_that_was_released(pool: LockPool) {

@@ -6,7 +6,7 @@ use dlock_runtime::{Fence, Holder, LockError, LockGuard, LockPool, LostCause, Wa
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::backends::{LONG, grants_claims, ms, settled, soon};
+use crate::backends::{LONG, grants_claims, is_free, ms, settled, soon, taken};
 
 on_every_backend!(
     waiters_are_served_in_the_order_they_came,
@@ -42,10 +42,6 @@ fn waiter(pool: &LockPool, turns: &Turns, number: usize) -> JoinHandle<()> {
         };
         request.run(body).await.unwrap();
     })
-}
-
-async fn taken(pool: &LockPool) -> LockGuard {
-    pool.lock("k").ttl(LONG).acquire().await.unwrap()
 }
 
 async fn waiters_are_served_in_the_order_they_came(pool: LockPool) {
@@ -112,7 +108,7 @@ async fn a_release_is_pushed_long_before_any_waiter_polls(pool: LockPool) {
 /// memory in real time there is such a moment if the machine stalls for the 10 ms in which a local
 /// hand-off is possible, because the waiter has not asked the server by then.
 async fn who_does_not_queue_never_goes_first(pool: LockPool) {
-    let held = taken(&pool).await;
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap(); // described as of this file
     let (start, started) = tokio::sync::oneshot::channel();
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let waiter = tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).run(async |_| {
@@ -121,10 +117,10 @@ async fn who_does_not_queue_never_goes_first(pool: LockPool) {
     }));
     settled(&pool).await;
     for _ in 0..3 {
-        assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+        assert!(!is_free(&pool, "k").await);
     }
     held.release().await.unwrap();
-    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+    assert!(!is_free(&pool, "k").await);
     match pool.lock("k").wait(Wait::Once).acquire().await {
         Err(LockError::Busy {
             holder: Holder::Process(holder),
@@ -135,7 +131,7 @@ async fn who_does_not_queue_never_goes_first(pool: LockPool) {
     started.await.unwrap();
     end.send(()).unwrap();
     waiter.await.unwrap().unwrap();
-    assert!(pool.lock("k").try_acquire().await.unwrap().is_some());
+    assert!(is_free(&pool, "k").await);
 }
 
 async fn a_lease_that_ends_lets_the_whole_queue_on(pool: LockPool) {
@@ -176,7 +172,7 @@ async fn an_heir_of_an_entry_has_its_own_ttl_if_that_is_longer(pool: LockPool) {
     .await;
     tokio::time::sleep(ms(2_700)).await;
     held.verify().await.unwrap();
-    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+    assert!(!is_free(&pool, "k").await);
 }
 
 async fn an_heir_of_an_entry_has_its_own_ttl_if_that_is_shorter(pool: LockPool) {

@@ -3,7 +3,7 @@
 use dlock_runtime::{LockError, LockHandle, LockPool, LostCause, current};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, ms};
+use crate::backends::{LONG, is_free, ms};
 
 on_every_backend!(
     run_returns_the_bodys_value_and_frees,
@@ -14,10 +14,6 @@ on_every_backend!(
     current_is_the_innermost_lock,
     a_look_outlives_its_lock_and_holds_nothing,
 );
-
-async fn is_free(pool: &LockPool, key: &str) -> bool {
-    pool.lock(key).try_acquire().await.unwrap().is_some()
-}
 
 async fn run_returns_the_bodys_value_and_frees(pool: LockPool) {
     let text = "borrowed".to_owned();

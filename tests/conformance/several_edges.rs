@@ -8,7 +8,7 @@ use dlock_harness::{Proxy, RedisServer};
 use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, Wait, distributed_lock};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, patient, settled, soon};
+use crate::backends::{LONG, given_back, is_free, ms, patient, settled, soon};
 
 on_every_backend!(
     scripts:
@@ -22,10 +22,6 @@ on_every_backend!(
     scripts_and_seconds:
     the_first_ones_last_while_each_of_many_is_waited_for,
 );
-
-async fn free(pool: &LockPool, key: &str) -> bool {
-    given_back(pool.lock(key).try_acquire().await.unwrap()).await
-}
 
 #[distributed_lock(keys = ["a", "b"], ttl = "2s", on_lost = "finish", guard = lock, pool = pool.clone())]
 async fn with_a_rest(pool: &LockPool) -> Result<LockError, LockError> {
@@ -88,7 +84,7 @@ async fn several_where_the_body_reads_one(pool: LockPool) {
         "{exclusive:?}"
     );
     assert_eq!(found, Released::StillHeld(1));
-    soon("a is free", async || free(&pool, "a").await).await;
+    soon("a is free", async || is_free(&pool, "a").await).await;
 }
 
 async fn several_that_are_dropped_while_they_wait(pool: LockPool) {
@@ -100,12 +96,12 @@ async fn several_that_are_dropped_while_they_wait(pool: LockPool) {
             .wait(LONG)
             .acquire(),
     );
-    soon("a is held", async || !free(&pool, "a").await).await;
+    soon("a is held", async || !is_free(&pool, "a").await).await;
     settled(&pool).await;
     waiting.abort();
-    soon("a is free", async || free(&pool, "a").await).await;
+    soon("a is free", async || is_free(&pool, "a").await).await;
     other.release().await.unwrap();
-    soon("b is free", async || free(&pool, "b").await).await;
+    soon("b is free", async || is_free(&pool, "b").await).await;
 }
 
 async fn several_and_shutdown(pool: LockPool) {
@@ -165,7 +161,7 @@ async fn the_first_ones_last_while_each_of_many_is_waited_for(pool: LockPool) {
         // Each shorter than a third of the ttl, in sum longer than the ttl.
         tokio::time::sleep(ms(600)).await;
         assert!(
-            !free(&pool, "k0").await,
+            !is_free(&pool, "k0").await,
             "k0 is held by us or by those who wait for all"
         );
         other.release().await.unwrap();
@@ -252,7 +248,7 @@ async fn what_no_body_began_under_is_not_kept() {
         }
         for key in ["a", "b"] {
             let begun = Instant::now();
-            while !free(&pool, key).await {
+            while !is_free(&pool, key).await {
                 assert!(
                     begun.elapsed() < ms(5000),
                     "{key} is kept; dropped after poll {polls}"

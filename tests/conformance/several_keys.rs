@@ -4,7 +4,7 @@ use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait}
 
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, settled, soon};
+use crate::backends::{LONG, is_free, ms, settled, soon};
 
 on_every_backend!(
     no_key_is_a_mistake;
@@ -24,10 +24,6 @@ on_every_backend!(
 
 fn both(pool: &LockPool, keys: [&str; 2]) -> LockRequest {
     pool.lock_all(keys).ttl(LONG).wait(LONG)
-}
-
-async fn is_free(pool: &LockPool, key: &str) -> bool {
-    given_back(pool.lock(key).try_acquire().await.unwrap()).await
 }
 
 async fn all_are_held_and_all_are_freed(pool: LockPool) {
