@@ -12,12 +12,19 @@ use dlock_tests::of_kind;
 use dlock_tests::served::{Served, TOPOLOGIES};
 use tokio::time::Instant;
 
+pub(crate) use crate::data::{on_memory_with_data, on_redis_with_data};
+
 /// A case. Not generic, so that what stands here is compiled once and not for each of a thousand cases.
-pub(crate) type Case = fn(LockPool) -> Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type Case<Given = LockPool> = fn(Given) -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Turns local hand-off off.
 pub(crate) fn by_the_server(config: Config) -> Config {
     config.local_handoff(0, Duration::ZERO)
+}
+
+/// With hand-off chains so long that no stall of the machine ends one.
+pub(crate) fn handing_on(config: Config) -> Config {
+    config.local_handoff(16, ms(1_000))
 }
 
 pub(crate) async fn on_memory(case: Case) {
@@ -29,18 +36,33 @@ pub(crate) async fn on_memory_by_the_server(case: Case) {
     case(LockPool::connect(config).await.unwrap()).await;
 }
 
-pub(crate) async fn on_redis(case: Case) {
-    let served = served().await;
-    let config = config(&served, "dlock");
+pub(crate) async fn on_memory_handing_on(case: Case) {
+    let config = handing_on(Config::new("memory://"));
     case(LockPool::connect(config).await.unwrap()).await;
-    passed(served).await;
+}
+
+pub(crate) async fn on_redis(case: Case) {
+    on_served(case, "dlock", |config| config).await;
+}
+
+pub(crate) async fn on_redis_by_the_server(case: Case) {
+    on_served(case, "dlock", by_the_server).await;
+}
+
+pub(crate) async fn on_redis_handing_on(case: Case) {
+    on_served(case, "dlock", handing_on).await;
 }
 
 pub(crate) async fn on_redis_without_scripts(case: Case) {
+    on_served(case, "plain", |config| config).await;
+}
+
+async fn on_served(case: Case, user: &str, set: fn(Config) -> Config) {
     let served = served().await;
-    let config = config(&served, "plain");
+    let config = set(config(&served, user));
     case(LockPool::connect(config).await.unwrap()).await;
-    passed(served).await;
+    passed(&served).await;
+    idle(served);
 }
 
 pub(crate) async fn on_quorum(case: Case) {
@@ -119,13 +141,6 @@ async fn nodes() -> &'static [RedisServer] {
     nodes
 }
 
-pub(crate) async fn on_redis_by_the_server(case: Case) {
-    let served = served().await;
-    let config = by_the_server(config(&served, "dlock"));
-    case(LockPool::connect(config).await.unwrap()).await;
-    passed(served).await;
-}
-
 #[test]
 fn every_topology_is_run() {
     let script = include_str!("../run.sh");
@@ -137,7 +152,7 @@ fn every_topology_is_run() {
 static IDLE: Mutex<Vec<Served>> = Mutex::new(Vec::new());
 
 /// The servers of one case, as `DLOCK_TEST_TOPOLOGY` says: as if they had just been started.
-async fn served() -> Served {
+pub(crate) async fn served() -> Served {
     let idle = IDLE.lock().unwrap().pop();
     if let Some(served) = idle
         && is_deserted(&served).await
@@ -179,15 +194,19 @@ fn is_pools(client: &str) -> bool {
 }
 
 /// What every case on Redis leaves: nothing but counters.
-async fn passed(served: Served) {
+async fn passed(served: &Served) {
     for server in served.servers() {
         nothing_left(server).await;
     }
+}
+
+/// A later case may use them.
+pub(crate) fn idle(served: Served) {
     IDLE.lock().unwrap().push(served);
 }
 
 /// The configuration of a user's pool there.
-fn config(served: &Served, user: &str) -> Config {
+pub(crate) fn config(served: &Served, user: &str) -> Config {
     more_patient(served.config(user))
 }
 

@@ -24,38 +24,38 @@ on_every_backend!(
 );
 
 /// The shortest lease of those who live: in time even if the machine stalls for 2 s.
-const RENEWED: Duration = ms(3_000);
+const RENEWED: Duration = ms(4_000);
 const DOWNGRADED: char = '>';
 
 /// The columns: name | who lives | whose lease ends | who comes next | who is let in | who is not.
 const EXCLUSIVE: &str = "
-    renewed | x@3000 | | | | x
+    renewed | x@4000 | | | | x
     one waits | | x@300 | x | | x
     over already | | x@50 | x | | x";
 
 const PERMITS: &str = "
-    renewed | p:3/4@3000 | | | p:1/4 | p:2/4 p:4/4
-    renewed, fair | fair@3000 | | | | fair x
+    renewed | p:3/4@4000 | | | p:1/4 | p:2/4 p:4/4
+    renewed, fair | fair@4000 | | | | fair x
     over already, all | | p:2/2@100 | p:2/2 | | p:1/2
     over, fair | | fair@100 | fair | | fair x
     one of two | p:1/2@60000 | p:1/2@600 | p:1/2 | | p:1/2
-    4462, a dead holder's | p:1/3@3000 | p:2/3@600 | p:2/3 | | p:1/3
+    4462, a dead holder's | p:1/3@4000 | p:2/3@600 | p:2/3 | | p:1/3
     7334, released late | | p:1/2@200 p:1/2@200 | p:1/2 | p:1/2 | p:2/2
     7334, never three | | p:1/2@200 p:1/2@200 | p:1/2 p:1/2 | | p:1/2";
 
 const SHARED: &str = "
-    1604 | r@3000 r@3600 | | | r | w
-    4217 | >w@3000 | | | r | w
-    renewed, a writer | w@3000 | | | | r w
-    renewed, an owner | o:a@3000 | | | o:a | o:b
+    1604 | r@4000 r@4600 | | | r | w
+    4217 | >w@4000 | | | r | w
+    renewed, a writer | w@4000 | | | | r w
+    renewed, an owner | o:a@4000 | | | o:a | o:b
     over already, a reader | | r@100 | w | | r w
     over already, a writer | | w@100 | w | | r w
     over already, an owner | | o:a@100 | o:b | | o:a
     the longest counts | | r@700 r@1500 | w | | r w
     1458 | | r@300 r@1000 r@600 r@200 | w | | r w
     2144 | r@60000 | r@200 r@300 | | r | w
-    7098 | r@3000 | r@600 | | r | w
-    an entry of an owner's | o:a@3000 o:a@60000 | o:a@500 | | o:a | o:b";
+    7098 | r@4000 | r@600 | | r | w
+    an entry of an owner's | o:a@4000 o:a@60000 | o:a@500 | | o:a | o:b";
 
 async fn exclusive_leases(pool: LockPool) {
     each(&pool, EXCLUSIVE).await;
