@@ -103,7 +103,7 @@ end() {
     }
 }
 
-# Conformance cases of Redis on each topology, as the users of the documentation.
+# These conformance cases of Redis on each topology, as the users of the documentation.
 on_each_topology() {
     for topology in tls sentinel sharded cluster; do
         echo "== on $topology"
@@ -113,7 +113,7 @@ on_each_topology() {
         esac
         export DLOCK_TEST_TOPOLOGY="$topology"
         # shellcheck disable=SC2086 # words
-        tests --test conformance "$1" -- $skip
+        tests --test conformance -- "$@" $skip
     done
     unset DLOCK_TEST_TOPOLOGY
 }
@@ -124,7 +124,8 @@ rest() {
     begin_beside rest_beside
     # shellcheck disable=SC2086 # words
     tests $several_servers
-    on_each_topology redis
+    # The modules that look at the topology.
+    on_each_topology redis:: redis_by_the_server:: redis_without_scripts::
     end_beside
     end
 }

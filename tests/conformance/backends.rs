@@ -7,16 +7,24 @@ use std::time::Duration;
 
 use dlock_harness::wait::pause;
 use dlock_harness::{RedisServer, until, until_ok};
-use dlock_runtime::{Config, LockGuard, LockPool};
+use dlock_runtime::{Config, Key, LockError, LockGuard, LockPool, LockRequest, LostCause};
+use dlock_tests::of_kind;
 use dlock_tests::served::{Served, TOPOLOGIES};
 use tokio::time::Instant;
 
+pub(crate) use crate::data::{on_memory_with_data, on_redis_with_data};
+
 /// A case. Not generic, so that what stands here is compiled once and not for each of a thousand cases.
-pub(crate) type Case = fn(LockPool) -> Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type Case<Given = LockPool> = fn(Given) -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Turns local hand-off off.
 pub(crate) fn by_the_server(config: Config) -> Config {
     config.local_handoff(0, Duration::ZERO)
+}
+
+/// With hand-off chains so long that no stall of the machine ends one.
+pub(crate) fn handing_on(config: Config) -> Config {
+    config.local_handoff(16, ms(1_000))
 }
 
 pub(crate) async fn on_memory(case: Case) {
@@ -28,18 +36,33 @@ pub(crate) async fn on_memory_by_the_server(case: Case) {
     case(LockPool::connect(config).await.unwrap()).await;
 }
 
-pub(crate) async fn on_redis(case: Case) {
-    let served = served().await;
-    let config = config(&served, "dlock");
+pub(crate) async fn on_memory_handing_on(case: Case) {
+    let config = handing_on(Config::new("memory://"));
     case(LockPool::connect(config).await.unwrap()).await;
-    passed(served).await;
+}
+
+pub(crate) async fn on_redis(case: Case) {
+    on_served(case, "dlock", |config| config).await;
+}
+
+pub(crate) async fn on_redis_by_the_server(case: Case) {
+    on_served(case, "dlock", by_the_server).await;
+}
+
+pub(crate) async fn on_redis_handing_on(case: Case) {
+    on_served(case, "dlock", handing_on).await;
 }
 
 pub(crate) async fn on_redis_without_scripts(case: Case) {
+    on_served(case, "plain", |config| config).await;
+}
+
+async fn on_served(case: Case, user: &str, set: fn(Config) -> Config) {
     let served = served().await;
-    let config = config(&served, "plain");
+    let config = set(config(&served, user));
     case(LockPool::connect(config).await.unwrap()).await;
-    passed(served).await;
+    passed(&served).await;
+    idle(served);
 }
 
 pub(crate) async fn on_quorum(case: Case) {
@@ -118,13 +141,6 @@ async fn nodes() -> &'static [RedisServer] {
     nodes
 }
 
-pub(crate) async fn on_redis_by_the_server(case: Case) {
-    let served = served().await;
-    let config = by_the_server(config(&served, "dlock"));
-    case(LockPool::connect(config).await.unwrap()).await;
-    passed(served).await;
-}
-
 #[test]
 fn every_topology_is_run() {
     let script = include_str!("../run.sh");
@@ -136,7 +152,7 @@ fn every_topology_is_run() {
 static IDLE: Mutex<Vec<Served>> = Mutex::new(Vec::new());
 
 /// The servers of one case, as `DLOCK_TEST_TOPOLOGY` says: as if they had just been started.
-async fn served() -> Served {
+pub(crate) async fn served() -> Served {
     let idle = IDLE.lock().unwrap().pop();
     if let Some(served) = idle
         && is_deserted(&served).await
@@ -178,15 +194,19 @@ fn is_pools(client: &str) -> bool {
 }
 
 /// What every case on Redis leaves: nothing but counters.
-async fn passed(served: Served) {
+async fn passed(served: &Served) {
     for server in served.servers() {
         nothing_left(server).await;
     }
+}
+
+/// A later case may use them.
+pub(crate) fn idle(served: Served) {
     IDLE.lock().unwrap().push(served);
 }
 
 /// The configuration of a user's pool there.
-fn config(served: &Served, user: &str) -> Config {
+pub(crate) fn config(served: &Served, user: &str) -> Config {
     more_patient(served.config(user))
 }
 
@@ -235,6 +255,43 @@ pub(crate) async fn given_back(guard: Option<LockGuard>) -> bool {
     };
     guard.release().await.unwrap();
     true
+}
+
+/// A request of this kind for the lock `k`.
+pub(crate) fn one(pool: &LockPool, kind: &str) -> LockRequest {
+    of_kind(pool.lock("k"), kind).ttl(LONG).wait(LONG)
+}
+
+/// Whether the lock `k` is free for this kind.
+pub(crate) async fn is_free_for(pool: &LockPool, kind: &str) -> bool {
+    given_back(one(pool, kind).try_acquire().await.unwrap()).await
+}
+
+/// Whether a lock is free for an exclusive request.
+pub(crate) async fn is_free(pool: &LockPool, key: &str) -> bool {
+    given_back(pool.lock(key).try_acquire().await.unwrap()).await
+}
+
+/// The lock `k`, held for long.
+pub(crate) async fn taken(pool: &LockPool) -> LockGuard {
+    pool.lock("k").ttl(LONG).acquire().await.unwrap()
+}
+
+/// A holder was told why its lock is lost, before its body had ended.
+#[track_caller]
+pub(crate) fn is_lost<T: std::fmt::Debug>(answer: Result<T, LockError>, why: LostCause) -> Key {
+    match answer {
+        Err(LockError::Lost {
+            key,
+            cause,
+            finished,
+            ..
+        }) => {
+            assert_eq!((cause, finished), (why, false));
+            key
+        }
+        other => panic!("not lost: {other:?}"),
+    }
 }
 
 /// Waits for a condition on tokio's clock, which may be paused.

@@ -2,53 +2,18 @@
 //! Those that need a cut wire, a dead process or a look at the server are in
 //! `tests/faults/kinds.rs`; those that other systems had are in `bugs_elsewhere`.
 
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
-use dlock_tests::of_kind;
+use dlock_runtime::{LockGuard, LockPool, Released, Wait};
 use tokio::task::LocalSet;
-use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, settled, soon};
+use crate::backends::{LONG, is_free, one, settled, soon};
 
 on_every_backend!(
     f15_the_owner_is_the_scope_and_nobody_else,
     f15_siblings_in_one_scope_are_counted_together;
     scripts:
-    f14_what_the_body_can_never_be_given_is_an_error_at_once,
     f58_opposite_orders_twice_named_and_nobody_waits,
     f58_a_thousand_keys,
-    f61_a_release_of_what_is_over_changes_nothing,
 );
-
-pub(crate) fn one(pool: &LockPool, kind: &str) -> LockRequest {
-    of_kind(pool.lock("k"), kind).ttl(LONG).wait(LONG)
-}
-
-pub(crate) async fn is_free(pool: &LockPool, kind: &str) -> bool {
-    given_back(one(pool, kind).try_acquire().await.unwrap()).await
-}
-
-async fn f14_what_the_body_can_never_be_given_is_an_error_at_once(pool: LockPool) {
-    for (outer, inner) in [
-        ("x", "x"),
-        ("fair", "fair"),
-        ("r", "w"),
-        ("w", "w"),
-        ("p:3/3", "p:1/3"),
-        ("p:2/3", "p:2/3"),
-        ("o:a", "o:b"),
-    ] {
-        let body = async |_: &LockGuard| {
-            let begun = Instant::now();
-            let nested = one(&pool, inner).wait(Wait::Forever).acquire().await;
-            (nested, begun.elapsed())
-        };
-        let (nested, took) = one(&pool, outer).run(body).await.unwrap();
-        let error = nested.unwrap_err();
-        let is_told = matches!(error, LockError::WouldDeadlock { .. });
-        assert!(is_told, "{inner} in {outer}: {error:?}");
-        assert!(took < LONG / 3);
-    }
-}
 
 async fn f15_the_owner_is_the_scope_and_nobody_else(pool: LockPool) {
     let again = |pool: &LockPool| {
@@ -122,21 +87,6 @@ async fn f58_a_thousand_keys(pool: LockPool) {
     let last = pool.lock("account:999").ttl(LONG).acquire().await.unwrap();
     let busy = pool.lock_all(keys()).wait(Wait::Once).acquire().await;
     assert!(busy.unwrap_err().is_busy());
-    soon("free", async || {
-        given_back(pool.lock("account:0").try_acquire().await.unwrap()).await
-    })
-    .await;
+    soon("free", async || is_free(&pool, "account:0").await).await;
     drop(last);
-}
-
-async fn f61_a_release_of_what_is_over_changes_nothing(pool: LockPool) {
-    for (kind, after) in [("p:2/2", "p:2/2"), ("r", "w"), ("w", "w"), ("o:a", "o:b")] {
-        let over = one(&pool, kind).ttl(ms(100)).acquire().await.unwrap();
-        soon("it is over", async || !over.is_held()).await;
-        let next = one(&pool, after).acquire().await.unwrap();
-        assert_eq!(over.release().await.unwrap(), Released::NotHeld);
-        next.verify().await.unwrap();
-        assert!(!is_free(&pool, if after == "p:2/2" { "p:1/2" } else { kind }).await);
-        next.release().await.unwrap();
-    }
 }

@@ -5,15 +5,13 @@
 //! `tests/faults/kinds.rs`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use dlock_runtime::{LockError, LockGuard, LockPool, Released, Wait, distributed_lock};
 use dlock_tests::{KINDS, of_kind};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::backends::{LONG, ms, settled, soon};
-use crate::bugs::{is_free, one};
+use crate::backends::{LONG, is_free_for, ms, one, settled, soon};
 
 on_every_backend!(
     seconds:
@@ -23,24 +21,11 @@ on_every_backend!(
     redisson_6510_many_keys_of_every_kind_leave_nothing,
     spring_integration_3700_a_lost_race_is_no_refusal;
     scripts_and_seconds:
-    redisson_2444_waits_that_ended_leave_nothing,
-    redisson_4462_the_permits_of_a_dead_holder_come_back,
-    redisson_7334_what_expires_and_is_released_late_is_one_permit;
+    redisson_2444_waits_that_ended_leave_nothing;
     many_holders:
     redisson_3750_one_owner_in_many_tasks,
-    redisson_7251_nested_reads_leave_no_entries;
-    many_holders_and_seconds:
-    redisson_1458_reads_that_nobody_gives_back_end_by_themselves,
-    redisson_1604_a_read_lock_is_renewed,
-    redisson_2144_a_short_reader_shortens_nobodys_lease,
-    redisson_4217_a_downgraded_lock_is_renewed,
-    redisson_7098_a_reader_renews_only_itself,
+    redisson_7251_nested_reads_leave_no_entries,
 );
-
-/// A holder that dies: it renews nothing and releases nothing.
-async fn dies(pool: &LockPool, kind: &str, ttl: u64) {
-    std::mem::forget(one(pool, kind).ttl(ms(ttl)).acquire().await.unwrap());
-}
 
 async fn redisson_543_a_single_try_of_every_kind_never_waits(pool: LockPool) {
     for (kind, held) in KINDS {
@@ -76,7 +61,7 @@ async fn redisson_3750_one_owner_in_many_tasks(pool: LockPool) {
     }
     left.sort_unstable();
     assert_eq!(left, (0..10).collect::<Vec<_>>());
-    assert!(is_free(&pool, "o:b").await);
+    assert!(is_free_for(&pool, "o:b").await);
 }
 
 /// The suite checks what is left on the server.
@@ -95,7 +80,7 @@ async fn redisson_7251_nested_reads_leave_no_entries(pool: LockPool) {
         deeper.await.unwrap().release().await.unwrap();
     };
     one(&pool, "r").run(nested).await.unwrap();
-    assert!(is_free(&pool, "w").await);
+    assert!(is_free_for(&pool, "w").await);
 }
 
 /// A waiter that loses a race for a freed lock goes on waiting until its own wait is over.
@@ -146,64 +131,6 @@ async fn redisson_84_a_nested_call_after_the_loss_takes_nothing(pool: LockPool) 
     other.release().await.unwrap();
 }
 
-/// A lease that is renewed in time even if the machine stalls for a second.
-const RENEWED: Duration = Duration::from_secs(2);
-
-/// Waits for three leases, and checks that the lock is still held.
-async fn outlives(guard: &LockGuard) {
-    tokio::time::sleep(RENEWED * 3).await;
-    guard.verify().await.unwrap();
-}
-
-/// Four read locks of a holder that dies: the next writer waits for the longest of their leases,
-/// not for ever.
-async fn redisson_1458_reads_that_nobody_gives_back_end_by_themselves(pool: LockPool) {
-    let begun = Instant::now();
-    for ttl in [300, 1000, 600, 200] {
-        dies(&pool, "r", ttl).await;
-    }
-    let held = one(&pool, "w").acquire().await.unwrap();
-    let took = begun.elapsed();
-    assert!(took >= ms(950), "before the last of them: {took:?}");
-    assert!(took < LONG / 3, "{took:?}");
-    held.release().await.unwrap();
-}
-
-async fn redisson_1604_a_read_lock_is_renewed(pool: LockPool) {
-    let held = one(&pool, "r")
-        .ttl(RENEWED)
-        .renew()
-        .acquire()
-        .await
-        .unwrap();
-    outlives(&held).await;
-    assert!(!is_free(&pool, "w").await);
-}
-
-async fn redisson_2144_a_short_reader_shortens_nobodys_lease(pool: LockPool) {
-    let long = one(&pool, "r").acquire().await.unwrap();
-    dies(&pool, "r", 200).await;
-    let short = one(&pool, "r").ttl(ms(300)).acquire().await.unwrap();
-    soon("the short one is over", async || !short.is_held()).await;
-    tokio::time::sleep(ms(200)).await;
-    long.verify().await.unwrap();
-    assert!(!is_free(&pool, "w").await);
-    short.release().await.unwrap();
-    assert!(!is_free(&pool, "w").await);
-}
-
-async fn redisson_4217_a_downgraded_lock_is_renewed(pool: LockPool) {
-    let held = one(&pool, "w")
-        .ttl(RENEWED)
-        .renew()
-        .acquire()
-        .await
-        .unwrap();
-    held.downgrade().await.unwrap();
-    outlives(&held).await;
-    assert!(is_free(&pool, "r").await && !is_free(&pool, "w").await);
-}
-
 /// Also #4100: a set of timeouts that is never cleaned. The suite checks after the case what a wait
 /// has left.
 async fn redisson_2444_waits_that_ended_leave_nothing(pool: LockPool) {
@@ -214,50 +141,6 @@ async fn redisson_2444_waits_that_ended_leave_nothing(pool: LockPool) {
     }
     held.release().await.unwrap();
     // A waiter that gives up is removed from the queue in the background.
-    let free = async || is_free(&pool, "p:3/3").await;
+    let free = async || is_free_for(&pool, "p:3/3").await;
     soon("no place of nobody's is in the way", free).await;
-}
-
-async fn redisson_4462_the_permits_of_a_dead_holder_come_back(pool: LockPool) {
-    let living = one(&pool, "p:1/3").ttl(RENEWED).renew();
-    let living = living.acquire().await.unwrap();
-    let begun = Instant::now(); // before the grant, from which its lease counts
-    dies(&pool, "p:2/3", 600).await;
-    let is_free = is_free(&pool, "p:1/3").await;
-    assert!(
-        !is_free || begun.elapsed() >= ms(580),
-        "{:?}",
-        begun.elapsed()
-    );
-    let held = one(&pool, "p:2/3").acquire().await.unwrap();
-    assert!(begun.elapsed() >= ms(580), "{:?}", begun.elapsed());
-    outlives(&living).await;
-    held.release().await.unwrap();
-}
-
-/// The dead reader's entry ends by itself, although another reader goes on renewing.
-async fn redisson_7098_a_reader_renews_only_itself(pool: LockPool) {
-    dies(&pool, "r", 600).await;
-    let living = one(&pool, "r").ttl(RENEWED).renew();
-    let living = living.acquire().await.unwrap();
-    outlives(&living).await;
-    living.release().await.unwrap();
-    assert!(is_free(&pool, "w").await, "the dead one still reads");
-}
-
-async fn redisson_7334_what_expires_and_is_released_late_is_one_permit(pool: LockPool) {
-    let mut over = Vec::new();
-    for _ in 0..2 {
-        over.push(one(&pool, "p:1/2").ttl(ms(200)).acquire().await.unwrap());
-    }
-    soon("over", async || over.iter().all(|guard| !guard.is_held())).await;
-    tokio::time::sleep(ms(50)).await;
-    let held = one(&pool, "p:1/2").acquire().await.unwrap();
-    for guard in over {
-        assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
-    }
-    let second = one(&pool, "p:1/2").acquire().await.unwrap();
-    assert!(!is_free(&pool, "p:1/2").await, "three of two");
-    held.verify().await.unwrap();
-    second.verify().await.unwrap();
 }

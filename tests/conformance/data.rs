@@ -1,28 +1,59 @@
 //! A pool for guarded writes, and a way to read what they wrote, in memory or on a server. It tests
 //! nothing itself.
 
-use dlock_harness::RedisServer;
+use std::sync::Arc;
+
 use dlock_runtime::{LockPool, MemoryValue};
+use dlock_tests::served::Served;
+use redis::FromRedisValue;
 
-use crate::backends::patient;
+use crate::backends::{Case, config, idle, served};
 
-/// A pool, and the server to read from.
+/// A pool, and the servers to read from.
 pub(crate) struct Site {
     pub(crate) pool: LockPool,
     /// `None`: `memory://`.
-    pub(crate) server: Option<RedisServer>,
+    pub(crate) server: Option<Keeper>,
 }
 
-pub(crate) async fn memory() -> Site {
+/// Those that keep what was written.
+#[derive(Clone)]
+pub(crate) struct Keeper(Arc<Served>);
+
+pub(crate) async fn on_memory_with_data(case: Case<Site>) {
     let pool = LockPool::connect("memory://").await.unwrap();
-    Site { pool, server: None }
+    case(Site { pool, server: None }).await;
 }
 
-pub(crate) async fn redis() -> Site {
-    let server = RedisServer::start();
-    let pool = LockPool::connect(patient(server.url())).await.unwrap();
-    let server = Some(server);
-    Site { pool, server }
+/// Data may be left.
+pub(crate) async fn on_redis_with_data(case: Case<Site>) {
+    let keeper = Keeper(Arc::new(served().await));
+    let pool = LockPool::connect(config(&keeper.0, "dlock")).await.unwrap();
+    let server = Some(keeper.clone());
+    case(Site { pool, server }).await;
+    idle(Arc::into_inner(keeper.0).unwrap());
+}
+
+impl Keeper {
+    /// The reply of the server that has the key.
+    pub(crate) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut reply = Err("no server");
+        for server in self.0.servers() {
+            match server.try_cmd(words).await {
+                Ok(value) => reply = Ok(value),
+                Err(error) => assert_eq!(error.code(), Some("MOVED"), "{words:?}: {error}"),
+            }
+        }
+        redis::from_redis_value(reply.unwrap()).unwrap()
+    }
+
+    async fn commandstats(&self, command: &str) -> u64 {
+        let mut sum = 0;
+        for server in self.0.servers() {
+            sum += server.commandstats(command).await;
+        }
+        sum
+    }
 }
 
 impl Site {

@@ -2,7 +2,7 @@
 
 use dlock_runtime::{LockError, LockPool, Released, Wait};
 
-use crate::backends::{LONG, ms};
+use crate::backends::{LONG, is_free, ms};
 
 on_every_backend!(
     a_lock_is_exclusive,
@@ -13,10 +13,6 @@ on_every_backend!(
     once_does_not_wait,
     concurrent_tasks_take_turns,
 );
-
-async fn is_free(pool: &LockPool, key: &str) -> bool {
-    pool.lock(key).try_acquire().await.unwrap().is_some()
-}
 
 async fn a_lock_is_exclusive(pool: LockPool) {
     let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();

@@ -2,11 +2,10 @@
 
 use dlock_runtime::{Fence, LockPool};
 
-use crate::backends::{LONG, ms};
+use crate::backends::LONG;
 
 on_every_backend!(
     fences_rise_across_releases,
-    fences_rise_across_an_expiry,
     fences_rise_across_a_drop,
     a_lease_keeps_its_fence,
     a_fence_is_the_same_number_everywhere,
@@ -28,18 +27,6 @@ async fn fences_rise_across_releases(pool: LockPool) {
         assert!(next > last, "{next} after {last}");
         last = next;
     }
-}
-
-async fn fences_rise_across_an_expiry(pool: LockPool) {
-    let first = pool
-        .lock("k")
-        .ttl(ms(50))
-        .wait(LONG)
-        .acquire()
-        .await
-        .unwrap();
-    let next = take(&pool).await;
-    assert!(next > first.fence());
 }
 
 async fn fences_rise_across_a_drop(pool: LockPool) {

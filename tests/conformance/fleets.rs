@@ -7,7 +7,7 @@ use dlock_harness::{Proxy, RedisServer, until};
 use dlock_runtime::{Holder, LockError, LockGuard, LockPool, LostCause, Wait};
 use tokio::task::JoinHandle;
 
-use crate::backends::{LONG, ms, nothing_left, patient, settled};
+use crate::backends::{LONG, ms, nothing_left, patient, settled, taken};
 
 async fn pools<const N: usize>(server: &RedisServer) -> [LockPool; N] {
     let connect = (0..N).map(|_| LockPool::connect(patient(server.url())));
@@ -20,10 +20,6 @@ async fn until_queued(server: &RedisServer, pools: usize) {
         server.ask::<usize>(&["ZCARD", "lock:@w:{lock:k}"]).await == pools
     })
     .await;
-}
-
-async fn taken(pool: &LockPool) -> LockGuard {
-    pool.lock("k").ttl(LONG).acquire().await.unwrap()
 }
 
 fn waiting(pool: &LockPool) -> JoinHandle<Result<LockGuard, LockError>> {

@@ -7,48 +7,14 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
-use dlock_harness::RedisServer;
 use dlock_runtime::{Batch, Config, Fence, LockError, LockGuard, LockPool, LockRequest, LostCause};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::backends::{LONG, grants_claims, ms, nothing_left, patient, settled};
+use crate::backends::{LONG, grants_claims, handing_on, ms, settled};
 
-/// So long that no stall of the machine ends a hand-off chain.
-fn for_long(config: Config) -> Config {
-    config.local_handoff(16, ms(1_000))
-}
-
-/// Makes three tests of each case, with long hand-off chains.
-macro_rules! handing_on {
-    ($($case:ident),* $(,)?) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $case() {
-                super::$case(super::memory().await).await;
-            })*
-        }
-
-        mod memory_paused {
-            $(#[tokio::test(start_paused = true)]
-            async fn $case() {
-                super::$case(super::memory().await).await;
-            })*
-        }
-
-        mod redis {
-            $(#[tokio::test]
-            async fn $case() {
-                let server = super::RedisServer::start();
-                let config = super::for_long(super::patient(server.url()));
-                super::$case(super::LockPool::connect(config).await.unwrap()).await;
-                super::nothing_left(&server).await;
-            })*
-        }
-    };
-}
-
-handing_on!(
+on_every_backend!(
+    handed_on:
     fences_rise_within_a_chain_and_from_chain_to_chain,
     a_chain_ends_after_so_many,
     a_waiter_has_its_own_bounds,
@@ -63,11 +29,6 @@ handing_on!(
     a_lock_is_not_handed_on_while_a_write_may_come_late,
     a_guard_that_was_kept_asks_and_writes_nothing_under_the_next_holder,
 );
-
-async fn memory() -> LockPool {
-    let config = for_long(Config::new("memory://"));
-    LockPool::connect(config).await.unwrap()
-}
 
 fn request(pool: &LockPool) -> LockRequest {
     pool.lock("k").ttl(LONG).wait(LONG)
@@ -297,7 +258,8 @@ mod nobody_sleeps {
 
     #[tokio::test(start_paused = true)]
     async fn when_the_next_waiter_cannot_have_it_from_its_holder() {
-        let pool = memory().await;
+        let config = handing_on(Config::new("memory://"));
+        let pool = LockPool::connect(config).await.unwrap();
         let held = request(&pool).acquire().await.unwrap();
         let begun = Instant::now();
         let next = behind(held, &pool, request(&pool).ttl(LONG * 2)).await;

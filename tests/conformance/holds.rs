@@ -3,7 +3,7 @@
 use dlock_runtime::{Holder, LockError, LockGuard, LockPool, LostCause, Released};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, grants_claims, ms, settled, soon};
+use crate::backends::{LONG, grants_claims, is_free, is_lost, ms, settled, soon};
 
 on_every_backend!(
     min_hold_keeps_no_key_longer_than_its_body_if_that_is_longer,
@@ -22,10 +22,6 @@ on_every_backend!(
 
 /// The server counts in whole milliseconds, and by its own clock.
 const GRAIN: u64 = 10;
-
-async fn is_free(pool: &LockPool) -> bool {
-    pool.lock("k").try_acquire().await.unwrap().is_some()
-}
 
 /// Waits for the key and releases it; returns when it was granted.
 async fn next(pool: &LockPool) -> Instant {
@@ -67,7 +63,7 @@ async fn min_hold_keeps_the_key_after_a_body_that_ended_early(pool: LockPool) {
     assert_eq!(request.run(async |_| 7).await.unwrap(), 7);
     assert!(granted.elapsed() < ms(3_000), "the caller does not wait");
     stays_until(&pool, granted + ms(3_000)).await;
-    assert!(is_free(&pool).await);
+    assert!(is_free(&pool, "k").await);
 }
 
 async fn min_hold_keeps_the_key_of_a_guard_however_it_goes(pool: LockPool) {
@@ -88,7 +84,7 @@ async fn min_hold_keeps_no_key_longer_than_its_body_if_that_is_longer(pool: Lock
     let request = pool.lock("k").ttl(LONG).min_hold(ms(200));
     let body = async |_: &_| tokio::time::sleep(ms(300)).await;
     request.run(body).await.unwrap();
-    assert!(is_free(&pool).await);
+    assert!(is_free(&pool, "k").await);
 }
 
 async fn min_hold_may_be_longer_than_a_ttl_that_is_renewed(pool: LockPool) {
@@ -125,13 +121,6 @@ async fn min_hold_keeps_nothing_for_who_never_had_the_lock(pool: LockPool) {
     let begun = Instant::now();
     next(&pool).await;
     assert!(begun.elapsed() < LONG / 3, "{:?}", begun.elapsed());
-}
-
-fn is_lost<T: std::fmt::Debug>(answer: Result<T, LockError>, why: LostCause) {
-    match answer {
-        Err(LockError::Lost { cause, .. }) => assert_eq!(cause, why),
-        other => panic!("not lost: {other:?}"),
-    }
 }
 
 /// It is renewed every 100 ms, so its key would stay for a ttl after the end if it were not

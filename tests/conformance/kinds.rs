@@ -148,6 +148,8 @@ async fn a_waiting_kind_comes_first(pool: LockPool) {
     let once = pool.lock("k").read().wait(Wait::Once);
     let error = once.acquire().await.map(drop).unwrap_err();
     assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
+    let permits = pool.lock("k").permits(3).acquire().await.unwrap_err();
+    assert!(is_wrong_kind(&permits), "{permits:?}");
     let reader = tokio::spawn(pool.lock("k").read().wait(LONG).acquire());
     settled(&pool).await;
     held.release().await.unwrap();

@@ -10,7 +10,6 @@ on_every_backend!(
     a_free_lock_has_no_holder,
     a_holder_is_described,
     a_key_that_is_kept_for_a_while_still_has_its_holder,
-    a_lapsed_lock_has_no_holder,
     an_impossible_key_has_no_holder,
     a_server_answers_a_ping;
     by_the_server:
@@ -76,22 +75,6 @@ async fn a_key_that_is_kept_for_a_while_still_has_its_holder(pool: LockPool) {
         pool.holder("k").await.unwrap().is_none()
     })
     .await;
-}
-
-async fn a_lapsed_lock_has_no_holder(pool: LockPool) {
-    let held = pool
-        .lock("k")
-        .ttl(ms(50))
-        .wait(LONG)
-        .acquire()
-        .await
-        .unwrap();
-    held.lost().await;
-    // The cleanup comes after the loss, unless the server ends the lease first.
-    let next = pool.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
-    assert!(pool.holder("k").await.unwrap().is_some());
-    next.release().await.unwrap();
-    assert_eq!(pool.holder("k").await.unwrap(), None);
 }
 
 async fn an_impossible_key_has_no_holder(pool: LockPool) {

@@ -20,7 +20,8 @@
 /// a server without scripts offers, those behind `scripts_and_seconds:` both; those behind
 /// `many_holders:` and `many_holders_and_seconds:` are the same, of kinds that a quorum has too. Cases behind
 /// `long_leases:` ask for longer ones than nodes of a quorum can wait for when they start. Cases behind
-/// `by_the_server:` are about the server's queue, and run only without local hand-off.
+/// `by_the_server:` are about the server's queue, and run only without local hand-off; those behind
+/// `handed_on:` are about long chains of local hand-offs. Cases behind `with_data:` get a [`data::Site`].
 macro_rules! on_every_backend {
     (
         $($case:ident),* $(,)?
@@ -31,20 +32,28 @@ macro_rules! on_every_backend {
         $(; many_holders: $($many:ident),* $(,)?)?
         $(; many_holders_and_seconds: $($many_long:ident),* $(,)?)?
         $(; by_the_server: $($turn:ident),* $(,)?)?
+        $(; handed_on: $($handed:ident),* $(,)?)?
+        $(; with_data: $($data:ident),* $(,)?)?
     ) => {
         mod memory {
             each!(#[tokio::test] on_memory: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test] on_memory_handing_on: $($($handed)*)?);
+            each!(#[tokio::test] on_memory_with_data: $($($data)*)?);
         }
 
         mod memory_paused {
             each!(#[tokio::test(start_paused = true)] on_memory: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory_by_the_server: $($($turn)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory_handing_on: $($($handed)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory_with_data: $($($data)*)?);
         }
 
         mod redis {
             each!(#[tokio::test] on_redis: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
             each!(#[tokio::test] on_redis: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
+            each!(#[tokio::test] on_redis_handing_on: $($($handed)*)?);
+            each!(#[tokio::test] on_redis_with_data: $($($data)*)?);
         }
 
         mod redis_by_the_server {
@@ -79,7 +88,7 @@ macro_rules! each {
         #[$test]
         $(#[$ignored])?
         async fn $case() {
-            crate::backends::$backend(|pool| Box::pin(super::$case(pool))).await;
+            crate::backends::$backend(|given| Box::pin(super::$case(given))).await;
         }
     };
 }
@@ -99,6 +108,7 @@ mod handed_on;
 mod holds;
 mod in_turn;
 mod kinds;
+mod leases;
 mod lock_order;
 mod log;
 mod looking;

@@ -1,27 +1,91 @@
-//! Edge cases of nested and abandoned holds: what an inner guard reports, and what happens when its
-//! body is abandoned.
+//! Edge cases of nested and abandoned holds: what a body excludes that asks for it, what an inner
+//! guard reports, and what happens when its body is abandoned.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::Poll;
 
-use dlock_runtime::{LockError, LockPool, Released, current};
+use dlock_runtime::{LockError, LockGuard, LockPool, Released, Wait, current};
+use dlock_tests::of_kind;
+use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, settled, soon};
+use crate::backends::{LONG, given_back, is_free};
 
 on_every_backend!(
-    an_inner_guard_beyond_the_outer,
+    an_exclusive_lock_inside_itself_would_deadlock,
     counts_when_inner_futures_are_dropped_or_panic,
     current_inside_a_joined_scope;
     scripts:
-    a_permit_that_is_not_waited_for_any_more,
-    another_kind_while_ours_waits;
+    permits_fair_locks_and_several_keys_inside_would_deadlock;
     many_holders:
+    a_writer_and_another_owner_inside_would_deadlock,
     a_joined_reader_is_no_writer_to_downgrade,
     a_reader_nested_in_a_downgraded_writer,
 );
 
-async fn free(pool: &LockPool, key: &str) -> bool {
-    given_back(pool.lock(key).try_acquire().await.unwrap()).await
+async fn an_exclusive_lock_inside_itself_would_deadlock(pool: LockPool) {
+    for holds in [&["x", "x"][..], &["again", "x"], &["x", "x k2", "x"]] {
+        would_deadlock(&pool, holds, 0).await;
+    }
+}
+
+async fn permits_fair_locks_and_several_keys_inside_would_deadlock(pool: LockPool) {
+    for holds in [
+        &["fair", "fair"][..],
+        &["p:3/3", "p:1/3"],
+        &["p:2/3", "p:2/3"],
+        &["p:1/2", "p:1/2", "p:1/2"],
+        &["x k", "x a+k"],
+        &["x a+k", "x k"],
+    ] {
+        would_deadlock(&pool, holds, 0).await;
+    }
+}
+
+async fn a_writer_and_another_owner_inside_would_deadlock(pool: LockPool) {
+    for holds in [["r", "w"], ["w", "w"], ["o:a", "o:b"]] {
+        would_deadlock(&pool, &holds, 0).await;
+    }
+}
+
+/// Of these holds each is asked for inside the body of the one before it, from this one on: all are
+/// given but the last, which is an error at once, however long it may wait.
+fn would_deadlock<'a>(
+    pool: &'a LockPool,
+    holds: &'a [&'a str],
+    from: usize,
+) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+    Box::pin(async move {
+        let (kind, keys) = holds[from].split_once(' ').unwrap_or((holds[from], "k"));
+        let request = || {
+            let request = if keys.contains('+') {
+                pool.lock_all(keys.split('+'))
+            } else {
+                pool.lock(keys)
+            };
+            match kind {
+                "again" => request.reentrant().ttl(LONG),
+                _ => of_kind(request, kind).ttl(LONG),
+            }
+        };
+        if from + 1 < holds.len() {
+            let body = async |held: &LockGuard| {
+                would_deadlock(pool, holds, from + 1).await;
+                held.verify().await.unwrap();
+            };
+            return request().run(body).await.unwrap();
+        }
+        let begun = Instant::now();
+        for wait in [Wait::Once, Wait::For(LONG), Wait::Forever] {
+            let error = request().wait(wait).acquire().await.unwrap_err();
+            let is_told = matches!(error, LockError::WouldDeadlock { .. });
+            assert!(is_told, "{holds:?}: {error:?}");
+            assert_eq!(error.key().unwrap().as_str(), "lock:k");
+            let nothing_is_taken = holds[0].contains('+') || is_free(pool, "a").await;
+            assert!(nothing_is_taken, "{holds:?}");
+        }
+        assert!(begun.elapsed() < LONG / 3, "{holds:?}");
+    })
 }
 
 async fn a_joined_reader_is_no_writer_to_downgrade(pool: LockPool) {
@@ -41,20 +105,6 @@ async fn a_joined_reader_is_no_writer_to_downgrade(pool: LockPool) {
         matches!(answer, Err(LockError::Config { .. })),
         "{answer:?}"
     );
-}
-
-async fn an_inner_guard_beyond_the_outer(pool: LockPool) {
-    let lock = || pool.lock("k").reentrant().ttl(LONG);
-    let inner = lock()
-        .run(async |_| lock().acquire().await.unwrap())
-        .await
-        .unwrap();
-    assert!(!inner.is_held());
-    assert!(free(&pool, "k").await);
-    let count = inner.hold_count();
-    assert!(inner.verify().await.is_err() || !inner.is_held());
-    assert_eq!(inner.release().await.unwrap(), Released::NotHeld);
-    assert!(count <= 1, "held {count} times after its end");
 }
 
 async fn counts_when_inner_futures_are_dropped_or_panic(pool: LockPool) {
@@ -112,33 +162,4 @@ async fn a_reader_nested_in_a_downgraded_writer(pool: LockPool) {
         )
     });
     assert_eq!(ran.await.unwrap(), (true, Released::StillHeld(1), true));
-}
-
-async fn a_permit_that_is_not_waited_for_any_more(pool: LockPool) {
-    let two = || pool.lock("k").permits(2).ttl(LONG).wait(LONG);
-    let one = two().acquire().await.unwrap();
-    let large = tokio::spawn(two().take(2).acquire());
-    settled(&pool).await;
-    let small = tokio::spawn(two().acquire());
-    settled(&pool).await;
-    assert!(!small.is_finished());
-    large.abort();
-    let small = small.await.unwrap().unwrap();
-    drop((one, small));
-    soon("all are back", async || {
-        given_back(two().take(2).try_acquire().await.unwrap()).await
-    })
-    .await;
-}
-
-async fn another_kind_while_ours_waits(pool: LockPool) {
-    let held = pool.lock("k").read().ttl(LONG).acquire().await.unwrap();
-    let writer = tokio::spawn(pool.lock("k").write().ttl(LONG).wait(LONG).acquire());
-    settled(&pool).await;
-    let other = pool.lock("k").acquire().await.unwrap_err();
-    assert!(matches!(other, LockError::Refused { .. }), "{other:?}");
-    let other = pool.lock("k").permits(3).acquire().await.unwrap_err();
-    assert!(matches!(other, LockError::Refused { .. }), "{other:?}");
-    held.release().await.unwrap();
-    drop(writer.await.unwrap().unwrap());
 }

@@ -1,9 +1,9 @@
 //! One owner with many tasks and processes: all of them hold the lock at the same time, and no
 //! other owner does.
 
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
+use dlock_runtime::{LockGuard, LockPool, Released};
 
-use crate::backends::{LONG, given_back, ms, settled, soon};
+use crate::backends::{LONG, is_free_for, ms, one, settled};
 
 on_every_backend!(
     many_holders:
@@ -12,37 +12,26 @@ on_every_backend!(
     a_hold_has_one_fence,
     an_owner_is_not_held_up_by_who_waits,
     a_nested_call_counts_here,
-    another_owner_inside_would_deadlock,
     an_owner_beside_none_is_told_to_be_at_both;
     many_holders_and_seconds:
-    an_entry_that_ends_takes_only_itself_along,
     a_release_counts_while_renewals_are_on_their_way,
 );
 
-fn owned(pool: &LockPool, owner: &str) -> LockRequest {
-    let request = pool.lock("k").reentrant().owner(owner);
-    request.ttl(LONG).wait(LONG)
-}
-
-async fn is_free_for(pool: &LockPool, owner: &str) -> bool {
-    given_back(owned(pool, owner).try_acquire().await.unwrap()).await
-}
-
 async fn one_owner_is_in_many_times(pool: LockPool) {
-    let first = owned(&pool, "order 7").acquire().await.unwrap();
-    let again = tokio::spawn(owned(&pool, "order 7").acquire());
+    let first = one(&pool, "o:order 7").acquire().await.unwrap();
+    let again = tokio::spawn(one(&pool, "o:order 7").acquire());
     let second = again.await.unwrap().unwrap();
-    assert!(!is_free_for(&pool, "order 8").await);
+    assert!(!is_free_for(&pool, "o:order 8").await);
     assert_eq!(second.release().await.unwrap(), Released::StillHeld(1));
-    assert!(!is_free_for(&pool, "order 8").await);
+    assert!(!is_free_for(&pool, "o:order 8").await);
     assert_eq!(first.release().await.unwrap(), Released::Freed);
-    assert!(is_free_for(&pool, "order 8").await);
+    assert!(is_free_for(&pool, "o:order 8").await);
 }
 
 async fn another_owner_waits_for_the_last(pool: LockPool) {
-    let first = owned(&pool, "a").acquire().await.unwrap();
-    let second = owned(&pool, "a").acquire().await.unwrap();
-    let other = tokio::spawn(owned(&pool, "b").acquire());
+    let first = one(&pool, "o:a").acquire().await.unwrap();
+    let second = one(&pool, "o:a").acquire().await.unwrap();
+    let other = tokio::spawn(one(&pool, "o:b").acquire());
     settled(&pool).await;
     first.release().await.unwrap();
     settled(&pool).await;
@@ -52,23 +41,23 @@ async fn another_owner_waits_for_the_last(pool: LockPool) {
 }
 
 async fn a_hold_has_one_fence(pool: LockPool) {
-    let first = owned(&pool, "a").acquire().await.unwrap();
-    let second = owned(&pool, "a").acquire().await.unwrap();
+    let first = one(&pool, "o:a").acquire().await.unwrap();
+    let second = one(&pool, "o:a").acquire().await.unwrap();
     first.release().await.unwrap();
-    let third = owned(&pool, "a").acquire().await.unwrap();
+    let third = one(&pool, "o:a").acquire().await.unwrap();
     let fence = second.fence();
     assert_eq!(third.fence(), fence);
     drop((second, third));
-    let next = owned(&pool, "b").acquire().await.unwrap();
+    let next = one(&pool, "o:b").acquire().await.unwrap();
     assert!(next.fence() > fence);
 }
 
 async fn an_owner_is_not_held_up_by_who_waits(pool: LockPool) {
-    let held = owned(&pool, "a").acquire().await.unwrap();
-    let other = tokio::spawn(owned(&pool, "b").acquire());
+    let held = one(&pool, "o:a").acquire().await.unwrap();
+    let other = tokio::spawn(one(&pool, "o:b").acquire());
     settled(&pool).await;
     // Behind `b` it would wait for a waiter that waits for it.
-    let again = owned(&pool, "a").acquire().await.unwrap();
+    let again = one(&pool, "o:a").acquire().await.unwrap();
     assert!(!other.is_finished());
     drop((held, again));
     drop(other.await.unwrap().unwrap());
@@ -76,29 +65,20 @@ async fn an_owner_is_not_held_up_by_who_waits(pool: LockPool) {
 
 async fn a_nested_call_counts_here(pool: LockPool) {
     let body = async |outer: &LockGuard| {
-        let inner = owned(&pool, "a").acquire().await.unwrap();
+        let inner = one(&pool, "o:a").acquire().await.unwrap();
         assert_eq!(outer.hold_count(), 2);
         inner.release().await.unwrap()
     };
-    let released = owned(&pool, "a").run(body).await.unwrap();
+    let released = one(&pool, "o:a").run(body).await.unwrap();
     assert_eq!(released, Released::StillHeld(1));
-}
-
-async fn another_owner_inside_would_deadlock(pool: LockPool) {
-    let inner = owned(&pool, "a").run(async |_| owned(&pool, "b").acquire().await.map(drop));
-    let error = inner.await.unwrap().unwrap_err();
-    assert!(
-        matches!(error, LockError::WouldDeadlock { .. }),
-        "{error:?}"
-    );
 }
 
 /// With and without an owner are two kinds: the server refuses the second, and the error's source
 /// says what to change.
 async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
     let plain = || pool.lock("k").reentrant().ttl(LONG);
-    let inner = plain().run(async |_| owned(&pool, "a").acquire().await.map(drop));
-    let outer = owned(&pool, "a").run(async |_| plain().acquire().await.map(drop));
+    let inner = plain().run(async |_| one(&pool, "o:a").acquire().await.map(drop));
+    let outer = one(&pool, "o:a").run(async |_| plain().acquire().await.map(drop));
     for error in [inner.await, outer.await] {
         let said = format!("{:?}", error.unwrap().unwrap_err());
         assert!(
@@ -108,7 +88,7 @@ async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
         assert!(said.ends_with("say the same `owner` at both"), "{said}");
     }
     // An exclusive request, which has no owner to add, does not get that advice.
-    let exclusive = owned(&pool, "a").run(async |_| pool.lock("k").acquire().await.map(drop));
+    let exclusive = one(&pool, "o:a").run(async |_| pool.lock("k").acquire().await.map(drop));
     let said = format!("{:?}", exclusive.await.unwrap().unwrap_err());
     assert!(
         said.ends_with("there is a reentrant lock of the owner `a`"),
@@ -116,21 +96,8 @@ async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
     );
 }
 
-async fn an_entry_that_ends_takes_only_itself_along(pool: LockPool) {
-    let short = owned(&pool, "a").ttl(ms(500)).acquire().await.unwrap();
-    // Renewed meanwhile, and not lost if the machine stalls.
-    let long = owned(&pool, "a").ttl(LONG).renew_every(ms(150));
-    let long = long.acquire().await.unwrap();
-    soon("the short one is over", async || !short.is_held()).await;
-    tokio::time::sleep(ms(300)).await;
-    long.verify().await.unwrap();
-    assert!(!is_free_for(&pool, "b").await);
-    assert_eq!(short.release().await.unwrap(), Released::NotHeld);
-    assert_eq!(long.release().await.unwrap(), Released::Freed);
-}
-
 async fn a_release_counts_while_renewals_are_on_their_way(pool: LockPool) {
-    let busy = |ttl: u64| owned(&pool, "a").ttl(ms(ttl)).renew_every(ms(10)).acquire();
+    let busy = |ttl: u64| one(&pool, "o:a").ttl(ms(ttl)).renew_every(ms(10)).acquire();
     let first = busy(30_000).await.unwrap();
     for _ in 0..30 {
         let second = busy(30_000).await.unwrap();

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest};
+use dlock_runtime::{LockError, LockGuard, LockPool};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, settled, soon};
+use crate::backends::{LONG, is_free_for, ms, one, settled, soon};
 
 on_every_backend!(
     more_than_there_are_is_a_mistake;
@@ -18,29 +18,16 @@ on_every_backend!(
     a_big_request_is_not_bypassed,
     a_big_request_that_gives_up_lets_the_small_on,
     a_rolling_deploy_changes_the_number,
-    a_nested_request_takes_another_permit_while_there_is_one;
-    scripts_and_seconds:
-    a_permit_comes_back_when_its_lease_ends,
-    permits_are_renewed,
 );
-
-fn permit(pool: &LockPool, of: u32) -> LockRequest {
-    pool.lock("k").permits(of).ttl(LONG).wait(LONG)
-}
-
-async fn free(pool: &LockPool, of: u32, take: u32) -> bool {
-    let request = permit(pool, of).take(take);
-    given_back(request.try_acquire().await.unwrap()).await
-}
 
 async fn so_many_and_no_more(pool: LockPool) {
     let mut held = Vec::new();
     for _ in 0..3 {
-        held.push(permit(&pool, 3).acquire().await.unwrap());
+        held.push(one(&pool, "p:1/3").acquire().await.unwrap());
     }
-    assert!(!free(&pool, 3, 1).await);
+    assert!(!is_free_for(&pool, "p:1/3").await);
     held.pop().unwrap().release().await.unwrap();
-    assert!(free(&pool, 3, 1).await);
+    assert!(is_free_for(&pool, "p:1/3").await);
     assert!(held.iter().all(LockGuard::is_held));
 }
 
@@ -50,7 +37,7 @@ async fn many_tasks_never_hold_more_than_there_are(pool: LockPool) {
         .map(|task| {
             let (inside, most) = (inside.clone(), most.clone());
             let take = task % 3 + 1;
-            let request = permit(&pool, 4).take(take);
+            let request = one(&pool, "p:1/4").take(take);
             let body = async move |_: &LockGuard| {
                 let now = inside.fetch_add(take, Ordering::SeqCst) + take;
                 most.fetch_max(now, Ordering::SeqCst);
@@ -68,24 +55,24 @@ async fn many_tasks_never_hold_more_than_there_are(pool: LockPool) {
 }
 
 async fn several_are_taken_together_or_not_at_all(pool: LockPool) {
-    let held = permit(&pool, 5).take(3).acquire().await.unwrap();
-    assert!(!free(&pool, 5, 3).await);
-    assert!(free(&pool, 5, 2).await);
+    let held = one(&pool, "p:3/5").acquire().await.unwrap();
+    assert!(!is_free_for(&pool, "p:3/5").await);
+    assert!(is_free_for(&pool, "p:2/5").await);
     held.release().await.unwrap();
-    assert!(free(&pool, 5, 5).await);
+    assert!(is_free_for(&pool, "p:5/5").await);
 }
 
 async fn a_big_request_is_not_bypassed(pool: LockPool) {
-    let small = permit(&pool, 3).acquire().await.unwrap();
-    let big = tokio::spawn(permit(&pool, 3).take(3).acquire());
+    let small = one(&pool, "p:1/3").acquire().await.unwrap();
+    let big = tokio::spawn(one(&pool, "p:3/3").acquire());
     settled(&pool).await;
-    let late = tokio::spawn(permit(&pool, 3).acquire());
+    let late = tokio::spawn(one(&pool, "p:1/3").acquire());
     settled(&pool).await;
     assert!(
         !late.is_finished(),
         "two are free, and the big one came before"
     );
-    assert!(!free(&pool, 3, 1).await);
+    assert!(!is_free_for(&pool, "p:1/3").await);
     small.release().await.unwrap();
     let big = big.await.unwrap().unwrap();
     assert!(!late.is_finished());
@@ -94,32 +81,31 @@ async fn a_big_request_is_not_bypassed(pool: LockPool) {
 }
 
 async fn a_big_request_that_gives_up_lets_the_small_on(pool: LockPool) {
-    let small = permit(&pool, 3).acquire().await.unwrap();
-    let big = tokio::spawn(permit(&pool, 3).take(3).acquire());
+    let small = one(&pool, "p:1/3").acquire().await.unwrap();
+    let big = tokio::spawn(one(&pool, "p:3/3").acquire());
     settled(&pool).await;
-    let late = tokio::spawn(permit(&pool, 3).acquire());
+    let late = tokio::spawn(one(&pool, "p:1/3").acquire());
     settled(&pool).await;
+    assert!(!late.is_finished());
     let begun = Instant::now();
     big.abort();
     drop(late.await.unwrap().unwrap());
     assert!(begun.elapsed() < LONG / 3);
     drop(small);
+    soon("all are back", async || is_free_for(&pool, "p:3/3").await).await;
 }
 
 /// From 3 to 5 while both programs run, and back: each request is admitted by its own number.
 async fn a_rolling_deploy_changes_the_number(pool: LockPool) {
-    let [old, new] = [3, 5].map(|of| {
-        let pool = &pool;
-        move || permit(pool, of)
-    });
+    let (old, new) = (|| one(&pool, "p:1/3"), || one(&pool, "p:1/5"));
     let mut held = Vec::new();
     for request in [old(), new(), old()] {
         held.push(request.acquire().await.unwrap());
     }
-    assert!(!free(&pool, 3, 1).await, "three are in use");
-    assert!(!free(&pool, 5, 3).await);
+    assert!(!is_free_for(&pool, "p:1/3").await, "three are in use");
+    assert!(!is_free_for(&pool, "p:3/5").await);
     held.push(new().take(2).acquire().await.unwrap());
-    assert!(!free(&pool, 5, 1).await, "five are in use");
+    assert!(!is_free_for(&pool, "p:1/5").await, "five are in use");
 
     // Back: the request with three waits until two are in use, and no other passes it.
     let three = tokio::spawn(old().acquire());
@@ -127,55 +113,18 @@ async fn a_rolling_deploy_changes_the_number(pool: LockPool) {
     held.pop().unwrap().release().await.unwrap();
     settled(&pool).await;
     assert!(!three.is_finished(), "three are in use");
-    assert!(!free(&pool, 5, 1).await, "somebody waits");
+    assert!(!is_free_for(&pool, "p:1/5").await, "somebody waits");
     held.pop().unwrap().release().await.unwrap();
     held.push(three.await.unwrap().unwrap());
-    assert!(!free(&pool, 3, 1).await && free(&pool, 5, 2).await);
+    assert!(!is_free_for(&pool, "p:1/3").await && is_free_for(&pool, "p:2/5").await);
     for guard in held {
         guard.verify().await.unwrap();
         guard.release().await.unwrap();
     }
-    assert!(free(&pool, 5, 5).await && free(&pool, 3, 3).await);
+    assert!(is_free_for(&pool, "p:5/5").await && is_free_for(&pool, "p:3/3").await);
 }
 
 async fn more_than_there_are_is_a_mistake(pool: LockPool) {
-    let error = permit(&pool, 3).take(4).acquire().await.unwrap_err();
+    let error = one(&pool, "p:4/3").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-}
-
-async fn a_nested_request_takes_another_permit_while_there_is_one(pool: LockPool) {
-    let body = async |_: &LockGuard| {
-        let inner = permit(&pool, 2).run(async |_| {
-            let begun = Instant::now();
-            let error = permit(&pool, 2).acquire().await.unwrap_err();
-            assert!(
-                matches!(error, LockError::WouldDeadlock { .. }),
-                "{error:?}"
-            );
-            assert!(begun.elapsed() < LONG / 3);
-        });
-        inner.await.unwrap();
-    };
-    permit(&pool, 2).run(body).await.unwrap();
-}
-
-async fn a_permit_comes_back_when_its_lease_ends(pool: LockPool) {
-    let lapsing = permit(&pool, 2).ttl(ms(600)).acquire().await.unwrap();
-    let held = permit(&pool, 2).acquire().await.unwrap();
-    let next = permit(&pool, 2).acquire().await.unwrap();
-    assert!(!lapsing.is_held() && held.is_held() && next.is_held());
-    // Its late release does not affect another holder.
-    lapsing.release().await.unwrap();
-    next.verify().await.unwrap();
-    assert!(!free(&pool, 2, 1).await);
-}
-
-async fn permits_are_renewed(pool: LockPool) {
-    let request = permit(&pool, 4).take(3).ttl(ms(3_000)); // survives a stall of 2 s
-    let held = request.renew().acquire().await.unwrap();
-    tokio::time::sleep(ms(4_500)).await;
-    held.verify().await.unwrap();
-    assert!(!free(&pool, 4, 2).await, "all three were renewed");
-    drop(held);
-    soon("all are free", async || free(&pool, 4, 4).await).await;
 }

@@ -3,29 +3,23 @@
 use dlock_runtime::{LockError, LockHandle, LockPool, LostCause, current};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, ms};
+use crate::backends::{LONG, is_free, ms};
 
 on_every_backend!(
     run_returns_the_bodys_value_and_frees,
     run_stops_a_body_that_outlives_its_lease,
-    run_leaves_a_value_that_came_in_time,
     a_body_that_fails_frees,
-    the_same_key_inside_itself_would_deadlock,
     another_key_inside_is_fine,
     a_guard_opens_no_scope,
-    siblings_take_turns,
     current_is_the_innermost_lock,
     a_look_outlives_its_lock_and_holds_nothing,
 );
-
-async fn is_free(pool: &LockPool, key: &str) -> bool {
-    pool.lock(key).try_acquire().await.unwrap().is_some()
-}
 
 async fn run_returns_the_bodys_value_and_frees(pool: LockPool) {
     let text = "borrowed".to_owned();
     let length = pool.lock("k").ttl(LONG).run(async |lock| {
         assert_eq!(lock.key().as_str(), "lock:k");
+        tokio::time::sleep(ms(50)).await;
         text.len()
     });
     assert_eq!(length.await.unwrap(), 8);
@@ -57,14 +51,6 @@ async fn run_stops_a_body_that_outlives_its_lease(pool: LockPool) {
     assert!(next.is_held());
 }
 
-async fn run_leaves_a_value_that_came_in_time(pool: LockPool) {
-    let ran = pool.lock("k").ttl(LONG).run(async |_| {
-        tokio::time::sleep(ms(50)).await;
-        7
-    });
-    assert_eq!(ran.await.unwrap(), 7);
-}
-
 async fn a_body_that_fails_frees(pool: LockPool) {
     let failed = pool
         .lock("k")
@@ -73,32 +59,6 @@ async fn a_body_that_fails_frees(pool: LockPool) {
         .await;
     assert_eq!(failed.unwrap(), Err("no"));
     assert!(is_free(&pool, "k").await);
-}
-
-async fn the_same_key_inside_itself_would_deadlock(pool: LockPool) {
-    let ran = pool.lock("k").ttl(LONG).run(async |outer| {
-        let begun = Instant::now();
-        for key in [outer.key().clone(), "k".into()] {
-            let error = pool.lock(key).wait(LONG).acquire().await.unwrap_err();
-            assert!(
-                matches!(error, LockError::WouldDeadlock { .. }),
-                "{error:?}"
-            );
-            assert_eq!(error.key().unwrap().as_str(), "lock:k");
-        }
-        let deeper = pool
-            .lock("k2")
-            .ttl(LONG)
-            .run(async |_| pool.lock("k").try_acquire().await);
-        let error = deeper.await.unwrap().unwrap_err();
-        assert!(
-            matches!(error, LockError::WouldDeadlock { .. }),
-            "{error:?}"
-        );
-        assert!(begun.elapsed() < LONG / 2, "at once");
-        outer.verify().await.unwrap();
-    });
-    ran.await.unwrap();
 }
 
 async fn another_key_inside_is_fine(pool: LockPool) {
@@ -113,17 +73,6 @@ async fn a_guard_opens_no_scope(pool: LockPool) {
     assert!(current().is_none());
     let error = pool.lock("k").wait(ms(30)).acquire().await.unwrap_err();
     assert!(error.is_busy(), "waited, and was no deadlock: {error:?}");
-}
-
-async fn siblings_take_turns(pool: LockPool) {
-    let turn = || {
-        pool.lock("k").ttl(LONG).wait(LONG).run(async |lock| {
-            tokio::time::sleep(ms(20)).await;
-            lock.fence()
-        })
-    };
-    let (one, two) = tokio::join!(turn(), turn());
-    assert_ne!(one.unwrap(), two.unwrap());
 }
 
 async fn current_is_the_innermost_lock(pool: LockPool) {

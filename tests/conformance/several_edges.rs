@@ -8,12 +8,11 @@ use dlock_harness::{Proxy, RedisServer};
 use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, Wait, distributed_lock};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, patient, settled, soon};
+use crate::backends::{LONG, given_back, is_free, ms, patient, settled, soon};
 
 on_every_backend!(
     scripts:
     a_downgrade_of_several_lets_readers_in_at_each,
-    a_pool_that_is_shut_down_gives_no_several,
     a_body_that_still_holds_one_of_several_does_not_wait_for_itself,
     several_where_the_body_reads_one,
     several_that_are_dropped_while_they_wait,
@@ -23,10 +22,6 @@ on_every_backend!(
     scripts_and_seconds:
     the_first_ones_last_while_each_of_many_is_waited_for,
 );
-
-async fn free(pool: &LockPool, key: &str) -> bool {
-    given_back(pool.lock(key).try_acquire().await.unwrap()).await
-}
 
 #[distributed_lock(keys = ["a", "b"], ttl = "2s", on_lost = "finish", guard = lock, pool = pool.clone())]
 async fn with_a_rest(pool: &LockPool) -> Result<LockError, LockError> {
@@ -52,14 +47,6 @@ async fn a_downgrade_of_several_lets_readers_in_at_each(pool: LockPool) {
         assert!(given_back(reader).await, "no reader at {key}");
     }
     held.release().await.unwrap();
-}
-
-async fn a_pool_that_is_shut_down_gives_no_several(pool: LockPool) {
-    pool.shutdown().await;
-    let one = pool.lock("a").acquire().await;
-    assert!(matches!(one, Err(LockError::ShutDown)), "{one:?}");
-    let both = pool.lock_all(["a", "b"]).acquire().await;
-    assert!(matches!(both, Err(LockError::ShutDown)), "{both:?}");
 }
 
 async fn a_body_that_still_holds_one_of_several_does_not_wait_for_itself(pool: LockPool) {
@@ -97,7 +84,7 @@ async fn several_where_the_body_reads_one(pool: LockPool) {
         "{exclusive:?}"
     );
     assert_eq!(found, Released::StillHeld(1));
-    soon("a is free", async || free(&pool, "a").await).await;
+    soon("a is free", async || is_free(&pool, "a").await).await;
 }
 
 async fn several_that_are_dropped_while_they_wait(pool: LockPool) {
@@ -109,12 +96,12 @@ async fn several_that_are_dropped_while_they_wait(pool: LockPool) {
             .wait(LONG)
             .acquire(),
     );
-    soon("a is held", async || !free(&pool, "a").await).await;
+    soon("a is held", async || !is_free(&pool, "a").await).await;
     settled(&pool).await;
     waiting.abort();
-    soon("a is free", async || free(&pool, "a").await).await;
+    soon("a is free", async || is_free(&pool, "a").await).await;
     other.release().await.unwrap();
-    soon("b is free", async || free(&pool, "b").await).await;
+    soon("b is free", async || is_free(&pool, "b").await).await;
 }
 
 async fn several_and_shutdown(pool: LockPool) {
@@ -126,6 +113,8 @@ async fn several_and_shutdown(pool: LockPool) {
     settled(&pool).await;
     held.release().await.unwrap();
     assert!(drained.await.unwrap().is_complete());
+    let both = pool.lock_all(["a", "b"]).acquire().await;
+    assert!(matches!(both, Err(LockError::ShutDown)), "{both:?}");
 }
 
 async fn shutdown_while_several_wait(pool: LockPool) {
@@ -172,7 +161,7 @@ async fn the_first_ones_last_while_each_of_many_is_waited_for(pool: LockPool) {
         // Each shorter than a third of the ttl, in sum longer than the ttl.
         tokio::time::sleep(ms(600)).await;
         assert!(
-            !free(&pool, "k0").await,
+            !is_free(&pool, "k0").await,
             "k0 is held by us or by those who wait for all"
         );
         other.release().await.unwrap();
@@ -259,7 +248,7 @@ async fn what_no_body_began_under_is_not_kept() {
         }
         for key in ["a", "b"] {
             let begun = Instant::now();
-            while !free(&pool, key).await {
+            while !is_free(&pool, key).await {
                 assert!(
                     begun.elapsed() < ms(5000),
                     "{key} is kept; dropped after poll {polls}"

@@ -4,18 +4,14 @@ use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait}
 
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, ms, settled, soon};
+use crate::backends::{LONG, is_free, ms, settled, soon};
 
 on_every_backend!(
     no_key_is_a_mistake;
     scripts:
     all_are_held_and_all_are_freed,
     none_is_kept_when_one_is_busy,
-    opposite_orders_never_deadlock,
-    what_is_named_twice_is_taken_once,
     one_key_is_as_good_as_any,
-    a_hundred_at_once,
-    one_that_is_held_by_the_body_would_deadlock,
     a_dropped_guard_frees_all,
     readers_share_them;
     scripts_and_seconds:
@@ -28,10 +24,6 @@ on_every_backend!(
 
 fn both(pool: &LockPool, keys: [&str; 2]) -> LockRequest {
     pool.lock_all(keys).ttl(LONG).wait(LONG)
-}
-
-async fn is_free(pool: &LockPool, key: &str) -> bool {
-    given_back(pool.lock(key).try_acquire().await.unwrap()).await
 }
 
 async fn all_are_held_and_all_are_freed(pool: LockPool) {
@@ -60,41 +52,10 @@ async fn none_is_kept_when_one_is_busy(pool: LockPool) {
     }
 }
 
-async fn opposite_orders_never_deadlock(pool: LockPool) {
-    let tasks: Vec<_> = (0..24)
-        .map(|task| {
-            let keys = if task % 2 == 0 {
-                ["a", "b"]
-            } else {
-                ["b", "a"]
-            };
-            let request = both(&pool, keys);
-            tokio::spawn(async move { request.run(async |_| tokio::task::yield_now().await).await })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap().unwrap();
-    }
-}
-
-async fn what_is_named_twice_is_taken_once(pool: LockPool) {
-    let held = both(&pool, ["a", "a"]).acquire().await.unwrap();
-    assert_eq!(held.parts().count(), 1);
-}
-
 async fn one_key_is_as_good_as_any(pool: LockPool) {
     let held = pool.lock_all(["a"]).acquire().await.unwrap();
     assert!(!is_free(&pool, "a").await);
     held.release().await.unwrap();
-}
-
-async fn a_hundred_at_once(pool: LockPool) {
-    let keys: Vec<String> = (0..100).map(|it| format!("account:{it}")).collect();
-    let held = pool.lock_all(keys).ttl(LONG).acquire().await.unwrap();
-    assert_eq!(held.parts().count(), 100);
-    assert!(!is_free(&pool, "account:99").await);
-    held.release().await.unwrap();
-    assert!(is_free(&pool, "account:0").await);
 }
 
 async fn no_key_is_a_mistake(pool: LockPool) {
@@ -104,26 +65,6 @@ async fn no_key_is_a_mistake(pool: LockPool) {
         let error = request.acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error:?}");
     }
-}
-
-async fn one_that_is_held_by_the_body_would_deadlock(pool: LockPool) {
-    let inner = pool.lock("b").ttl(LONG).run(async |_| {
-        let inner = both(&pool, ["a", "b"]).acquire().await.map(drop);
-        (inner, is_free(&pool, "a").await)
-    });
-    let (inner, free) = inner.await.unwrap();
-    let error = inner.unwrap_err();
-    assert!(
-        matches!(error, LockError::WouldDeadlock { .. }),
-        "{error:?}"
-    );
-    assert!(free, "nothing was taken");
-    let within = both(&pool, ["a", "b"]).run(async |_| pool.lock("b").acquire().await.map(drop));
-    let error = within.await.unwrap().unwrap_err();
-    assert!(
-        matches!(error, LockError::WouldDeadlock { .. }),
-        "{error:?}"
-    );
 }
 
 async fn a_dropped_guard_frees_all(pool: LockPool) {

@@ -1,44 +1,14 @@
 //! What a waiter gets, and when.
 
-use dlock_runtime::{Holder, LockError, LockPool, Wait};
+use dlock_runtime::{Holder, LockError, LockPool};
 use tokio::time::Instant;
 
 use crate::backends::{LONG, ms};
 
 on_every_backend!(
-    a_waiter_gets_the_lock_after_a_release,
-    a_waiter_gets_the_lock_after_an_expiry,
     busy_says_who_holds_it_and_how_long_this_call_waited,
     a_wait_goes_to_its_end_and_not_far_beyond,
-    every_waiter_gets_its_turn,
 );
-
-async fn a_waiter_gets_the_lock_after_a_release(pool: LockPool) {
-    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-    let waiter = tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).acquire());
-    tokio::time::sleep(ms(30)).await;
-    assert!(!waiter.is_finished());
-    let freed = Instant::now();
-    held.release().await.unwrap();
-    let next = waiter.await.unwrap().unwrap();
-    assert!(next.is_held());
-    assert!(
-        freed.elapsed() < ms(10_000),
-        "not by expiry: {:?}",
-        freed.elapsed()
-    );
-}
-
-/// The first guard is kept without a release, so that only time frees its lock.
-async fn a_waiter_gets_the_lock_after_an_expiry(pool: LockPool) {
-    let begun = Instant::now();
-    let held = pool.lock("k").ttl(ms(300)).acquire().await.unwrap();
-    let next = pool.lock("k").wait(LONG).acquire().await.unwrap();
-    let took = begun.elapsed();
-    assert!(!held.is_held() && next.is_held());
-    // At the deadline the watchdog releases the lapsed lock, one margin before the server would.
-    assert!(took >= ms(295) && took < ms(20_000), "{took:?}");
-}
 
 async fn busy_says_who_holds_it_and_how_long_this_call_waited(pool: LockPool) {
     let _held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
@@ -82,27 +52,4 @@ async fn a_wait_goes_to_its_end_and_not_far_beyond(pool: LockPool) {
         // One more `command_timeout` (500 ms by default), and slack for a busy machine.
         assert!(took <= ms(wait + 500 + 5_000), "{took:?}");
     }
-}
-
-async fn every_waiter_gets_its_turn(pool: LockPool) {
-    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-    let waiters: Vec<_> = (0..10)
-        .map(|_| {
-            tokio::spawn(
-                pool.lock("k")
-                    .ttl(LONG)
-                    .wait(Wait::Forever)
-                    .run(async |lock| lock.fence()),
-            )
-        })
-        .collect();
-    tokio::time::sleep(ms(20)).await;
-    held.release().await.unwrap();
-    let mut fences = Vec::new();
-    for waiter in waiters {
-        fences.push(waiter.await.unwrap().unwrap());
-    }
-    fences.sort();
-    fences.dedup();
-    assert_eq!(fences.len(), 10);
 }
