@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dlock_runtime::{Config, LockPool};
 use dlock_tests::served::documented_user;
+use futures_util::future::join_all;
 
 use crate::nodes::Nodes;
 use crate::{CAP, MAX_TTL};
@@ -53,6 +54,10 @@ async fn the_documented_rights_are_enough() {
     let first = held.fence();
     held.release().await.unwrap();
     assert!(waiter.await.unwrap() > first);
+    let together = (0..24).map(|nth| one.lock(format!("item:{nth}")).acquire());
+    for lock in join_all(together).await {
+        lock.unwrap().release().await.unwrap();
+    }
     nodes.until_empty("item").await;
     for node in &nodes.0 {
         assert_eq!(node.ask::<Vec<Vec<String>>>(&["ACL", "LOG"]).await.len(), 0);
