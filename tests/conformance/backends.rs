@@ -163,8 +163,13 @@ pub(crate) async fn served() -> Served {
         }
         return served;
     }
+    fresh(&[]).await
+}
+
+/// Servers of their own, whose documented user has these rights, too.
+pub(crate) async fn fresh(more: &[&str]) -> Served {
     let topology = std::env::var("DLOCK_TEST_TOPOLOGY").unwrap_or_default();
-    Served::start(&topology, &["~*{*"]).await
+    Served::start(&topology, &[&["~*{*"], more].concat()).await
 }
 
 /// Whether the last case's pools end soon. They do not where a guard was forgotten.

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use dlock_runtime::{LockPool, MemoryValue};
-use dlock_tests::served::Served;
+use dlock_tests::served::{Served, documented_rules};
 use redis::FromRedisValue;
 
-use crate::backends::{Case, config, idle, served};
+use crate::backends::{Case, config, fresh};
 
 /// A pool, and the servers to read from.
 pub(crate) struct Site {
@@ -25,13 +25,13 @@ pub(crate) async fn on_memory_with_data(case: Case<Site>) {
     case(Site { pool, server: None }).await;
 }
 
-/// Data may be left.
+/// Data may be left, and the user may write it.
 pub(crate) async fn on_redis_with_data(case: Case<Site>) {
-    let keeper = Keeper(Arc::new(served().await));
+    let rights = documented_rules("ACL SETUSER dlock ~*{item:* ");
+    let keeper = Keeper(Arc::new(fresh(&rights).await));
     let pool = LockPool::connect(config(&keeper.0, "dlock")).await.unwrap();
     let server = Some(keeper.clone());
     case(Site { pool, server }).await;
-    idle(Arc::into_inner(keeper.0).unwrap());
 }
 
 impl Keeper {
