@@ -61,8 +61,7 @@ async fn on_served(case: Case, user: &str, set: fn(Config) -> Config) {
     let served = served().await;
     let config = set(config(&served, user));
     case(LockPool::connect(config).await.unwrap()).await;
-    passed(&served).await;
-    idle(served);
+    passed(served).await;
 }
 
 pub(crate) async fn on_quorum(case: Case) {
@@ -152,7 +151,7 @@ fn every_topology_is_run() {
 static IDLE: Mutex<Vec<Served>> = Mutex::new(Vec::new());
 
 /// The servers of one case, as `DLOCK_TEST_TOPOLOGY` says: as if they had just been started.
-pub(crate) async fn served() -> Served {
+async fn served() -> Served {
     let idle = IDLE.lock().unwrap().pop();
     if let Some(served) = idle
         && is_deserted(&served).await
@@ -199,14 +198,10 @@ fn is_pools(client: &str) -> bool {
 }
 
 /// What every case on Redis leaves: nothing but counters.
-async fn passed(served: &Served) {
+async fn passed(served: Served) {
     for server in served.servers() {
         nothing_left(server).await;
     }
-}
-
-/// A later case may use them.
-pub(crate) fn idle(served: Served) {
     IDLE.lock().unwrap().push(served);
 }
 
