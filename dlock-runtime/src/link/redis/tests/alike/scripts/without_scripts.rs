@@ -26,7 +26,7 @@ use crate::topology::server::connect::connect;
 use crate::values::ttl::Ttl;
 
 /// No address, one elsewhere, a lease that is shorter than a claim, another layout; two never queue.
-const PEOPLE: &[usize] = &[2, 3, 3, 4, 24, 24, 25];
+const PEOPLE: &[usize] = &[2, 3, 3, 4, 24, 24, 25, 25];
 
 /// What the machine does at a server with scripts alone.
 const NEVER: [&str; 5] = [
