@@ -1,6 +1,6 @@
 //! The local queue, one path at a time: the waiters, the attempt, and what becomes of a token.
 
-use super::{at, ms};
+use super::{at, ms, terms};
 use crate::client::local_queue::{Grant, LocalQueue, MessageOutcome, Remote, TakenTurn, WaiterId};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -338,4 +338,35 @@ fn a_queue_is_missed_while_anybody_or_anything_is_there() {
     let (mut queue, [a]) = acquiring(["a"]);
     queue.leave(a);
     assert!(!queue.is_idle(), "an acquire is on its way");
+}
+
+/// What is handed on is as good as an own grant: nine tenths of the ttl are left, and the lease is as
+/// long as the waiter's own would be, or as a claim of who waits in turn.
+#[test]
+fn a_grant_suits_who_would_get_no_better_one() {
+    let rows = [
+        // lease, of a turn in the queue, for so long, ttl, is handed on
+        (10_000, false, 1_000, 10_000, true),
+        (10_000, false, 1_001, 10_000, false),
+        (9_999, false, 0, 10_000, false),
+        (30_000, false, 1_000, 10_000, true),
+        (3_000, true, 1_000, 10_000, true),
+        (3_000, true, 1_001, 10_000, false),
+        (2_999, true, 0, 10_000, false),
+        (2_000, true, 200, 2_000, true),
+        (2_000, true, 201, 2_000, false),
+        (1_999, true, 0, 2_000, false),
+    ];
+    for (lease, in_turn, held, ttl, suits) in rows {
+        let grant = if in_turn {
+            Grant::in_turn(at(50), ms(lease), 1, 1)
+        } else {
+            Grant::at_once(at(50), ms(lease), 1, 1)
+        };
+        let row = format!("{lease} ms, in turn: {in_turn}, held for {held} ms, ttl {ttl} ms");
+        let mut terms = terms(ttl, None);
+        assert_eq!(grant.suits(&terms, at(50 + held)), suits, "{row}");
+        terms.bounds.min_hold = Some(ms(1));
+        assert!(!grant.suits(&terms, at(50 + held)), "{row}, with min_hold");
+    }
 }
