@@ -4,8 +4,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use dlock_harness::{Proxy, RedisServer};
-use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, Wait, distributed_lock};
+use dlock_harness::RedisServer;
+use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, distributed_lock};
 use tokio::time::Instant;
 
 use crate::backends::{LONG, given_back, is_free, ms, patient, settled, soon};
@@ -300,43 +300,4 @@ async fn a_server_that_is_busy_is_not_asked_without_a_pause() {
         counts.push(count);
     }
     assert!(counts[1] < counts[0] * 3 + 20, "{counts:?}");
-}
-
-/// Both end in about the time that one takes, not one after the other.
-async fn end_as_soon_as_one(pool: &LockPool) {
-    let one = || pool.lock("a").wait(Wait::Once);
-    one().acquire().await.unwrap_err(); // immediately, if it sees the connection end
-    let begun = Instant::now();
-    one().acquire().await.unwrap_err();
-    let one = begun.elapsed();
-    let begun = Instant::now();
-    let both = pool.lock_all(["a", "b"]).wait(Wait::Once);
-    both.acquire().await.unwrap_err();
-    let both = begun.elapsed();
-    assert!(both < one + ms(700), "one {one:?}, both {both:?}");
-}
-
-async fn hasty(url: String, connect: u64) -> LockPool {
-    let config = Config::new(url)
-        .connect_timeout(ms(connect))
-        .command_timeout(ms(300));
-    LockPool::connect(config).await.unwrap()
-}
-
-#[tokio::test]
-async fn several_end_as_soon_as_one_without_a_server() {
-    let server = RedisServer::start();
-    let pool = hasty(server.url(), 5000).await;
-    server.kill9();
-    end_as_soon_as_one(&pool).await;
-}
-
-#[tokio::test]
-async fn several_end_as_soon_as_one_where_nothing_answers() {
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.addr());
-    let pool = hasty(proxy.url(), 4000).await;
-    proxy.blackhole();
-    proxy.cut_all();
-    end_as_soon_as_one(&pool).await;
 }
