@@ -241,7 +241,7 @@ impl Served {
 }
 
 /// How long a server has been up, as it says.
-async fn uptime(server: &RedisServer) -> Duration {
+pub async fn uptime(server: &RedisServer) -> Duration {
     let info: String = server.ask(&["INFO", "server"]).await;
     let line = info
         .lines()

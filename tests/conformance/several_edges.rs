@@ -1,10 +1,8 @@
 //! Edge cases of several keys: what happens to all if one is lost, busy, nested, late or can't be
 //! had.
 
-use std::future::poll_fn;
-use std::task::Poll;
-
 use dlock_harness::RedisServer;
+use dlock_harness::polls::{Cut, When, dropped_at};
 use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, distributed_lock};
 use tokio::time::Instant;
 
@@ -218,7 +216,6 @@ async fn what_no_body_began_under_is_not_kept() {
             .ttl(LONG)
             .min_hold(LONG)
             .wait(LONG);
-        let mut both = Box::pin(both.acquire());
         let freeing = pool.clone();
         let others = tokio::spawn(async move {
             settled(&freeing).await;
@@ -227,20 +224,11 @@ async fn what_no_body_began_under_is_not_kept() {
             tokio::time::sleep(ms(30)).await;
             b.release().await.unwrap();
         });
-        let mut polled = 0;
-        let got = poll_fn(|cx| match both.as_mut().poll(cx) {
-            Poll::Ready(got) => Poll::Ready(Some(got)),
-            Poll::Pending => {
-                polled += 1;
-                if polled == polls {
-                    Poll::Ready(None)
-                } else {
-                    Poll::Pending
-                }
-            }
-        });
-        let got = got.await;
-        drop(both);
+        let cut = Cut {
+            polls,
+            when: When::AtOnce,
+        };
+        let got = dropped_at(cut, both.acquire()).await;
         others.await.unwrap();
         if got.is_some() {
             done = true;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, until, wait::pause};
 use dlock_runtime::{Batch, Config, LockError, LockPool, LockRequest, NodeStanding, Refusal};
+use dlock_tests::refusal;
 
 use crate::nodes::Nodes;
 use crate::{CAP, MAX_TTL};
@@ -233,11 +234,7 @@ async fn a_second_kind_is_refused_though_a_node_has_lost_the_first() {
             [nested, tried.unwrap()]
         });
         for error in errors.await.unwrap() {
-            let reason = match error {
-                LockError::Refused { reason, .. } => reason,
-                other => panic!("{other:?}"),
-            };
-            assert_eq!(reason, Refusal::WrongKind);
+            assert_eq!(refusal(&error), Some(Refusal::WrongKind), "{error:?}");
         }
         nodes.until_empty("item").await;
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, Watched, until};
 use dlock_runtime::{Config, LockError, LockPool, Refusal};
-use dlock_tests::{patient, works};
+use dlock_tests::{patient, refusal, works};
 
 use crate::CAP;
 use dlock_tests::recorded as log;
@@ -135,14 +135,7 @@ async fn sentinels_with_a_password_of_their_own() {
         sentinel.cmd(&user).await;
     }
     let (error, text) = refused(patient(watched.url())).await;
-    let is_login = matches!(
-        error,
-        LockError::Refused {
-            reason: Refusal::SentinelAuth,
-            ..
-        }
-    );
-    assert!(is_login, "{text}");
+    assert_eq!(refusal(&error), Some(Refusal::SentinelAuth), "{text}");
     assert!(
         text.contains("`sentinel_pass`") && !text.contains("before the host"),
         "{text}"

@@ -6,7 +6,7 @@ use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 use dlock_runtime::{Holder, LockError, LockPool, Released};
 use dlock_tests::patient;
 
-use crate::{CAP, LONG, connect, plain, wait_for, words};
+use crate::{CAP, LONG, connect, plain, wait_for};
 
 const QUEUE: &str = "lock:@w:{lock:k}";
 
@@ -117,7 +117,7 @@ async fn another_kind_is_waited_for_and_its_release_grants() {
     );
     let reader = scripted.lock("k").read().ttl(LONG).acquire().await.unwrap();
     let error = pool.lock("k").try_acquire().await.unwrap_err();
-    assert!(words(&error).contains("read/write"), "{error:?}");
+    assert!(format!("{error:?}").contains("read/write"), "{error:?}");
     assert!(matches!(
         pool.holder("k").await.unwrap(),
         Some(Holder::Process(_))
