@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use dlock_runtime::{Config, LockRequest};
+use dlock_runtime::{Config, LockError, LockPool, LockRequest, Refusal, Released};
 
 /// The README's code, compiled and run; the items below do the same for the pages in `docs/`.
 #[cfg(doctest)]
@@ -132,6 +132,23 @@ pub(crate) fn more_patient(config: Config) -> Config {
     config
         .connect_timeout(Duration::from_secs(10))
         .command_timeout(Duration::from_secs(5))
+}
+
+/// Takes this lock, and gives it back.
+///
+/// # Errors
+/// Those of the acquire, and those of the release.
+pub async fn works(pool: &LockPool, key: &str) -> Result<Released, LockError> {
+    pool.lock(key).acquire().await?.release().await
+}
+
+/// Why the server refused; `None` for any other error.
+#[must_use]
+pub fn refusal(error: &LockError) -> Option<Refusal> {
+    match error {
+        LockError::Refused { reason, .. } => Some(*reason),
+        _ => None,
+    }
 }
 
 /// The memory that this process has, in bytes.

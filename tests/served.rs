@@ -241,7 +241,7 @@ impl Served {
 }
 
 /// How long a server has been up, as it says.
-async fn uptime(server: &RedisServer) -> Duration {
+pub async fn uptime(server: &RedisServer) -> Duration {
     let info: String = server.ask(&["INFO", "server"]).await;
     let line = info
         .lines()
@@ -297,11 +297,11 @@ impl Wires {
         }
     }
 
-    /// No wire carries anything any more.
-    pub fn are_silent(&self) {
+    /// This happens to each wire.
+    pub fn all_are(&self, fault: impl Fn(&Proxy)) {
         for wire in self.all().values() {
             if let Wire::Short(wire) = wire {
-                wire.blackhole();
+                fault(wire);
             }
         }
     }

@@ -8,7 +8,7 @@ use dlock_runtime::{Concern, Config, Finding, LockPool, LockRequest, Wait};
 use dlock_tests::{KINDS, of_kind};
 use futures_util::future::join_all;
 
-use crate::fake::Fake;
+use crate::fake;
 use crate::texts::{heard, listen};
 
 const CAP: Duration = Duration::from_secs(20);
@@ -22,7 +22,7 @@ fn told(address: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_clock_that_is_set_is_told() {
     listen();
-    let server = Fake::setting_its_clock();
+    let server = fake::setting_its_clock();
     let address = server.addr().to_string();
     // An idle connection asks for the time at this interval; one answer a second is examined.
     let often = Duration::from_millis(100);

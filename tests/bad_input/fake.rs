@@ -1,234 +1,103 @@
-//! A minimal server that answers HELLO with whatever a test wants. It keeps no data.
+//! Servers that answer something else than a redis of today does.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Dropping it closes the port; its connections end with their clients.
-pub(crate) struct Fake {
-    addr: SocketAddr,
-    ended: Arc<AtomicBool>,
+use dlock_harness::fake::{Fake, Says, bulk, honest};
+
+/// A redis, but for what it says to commands that begin like this: the first that fits.
+pub(crate) fn answering(answers: &[(&'static str, &str)]) -> Fake {
+    let owned = |&(command, answer): &(&'static str, &str)| (command, answer.to_owned());
+    let answers: Vec<_> = answers.iter().map(owned).collect();
+    Fake::start(move |asked| {
+        let mut fitting = answers.iter().filter(|it| asked.starts_with(it.0));
+        Says::This(
+            fitting
+                .next()
+                .map_or_else(|| honest(asked), |it| it.1.clone()),
+        )
+    })
 }
 
-impl Fake {
-    /// Answers HELLO and INFO with these fields, and everything else with `+OK`; a sentinel has no
-    /// TIME.
-    pub(crate) fn redis(version: &str, mode: &str, role: &str) -> Self {
-        let has_time = mode != "sentinel";
-        let fields = [
-            ("server", "redis"),
-            ("version", version),
-            ("mode", mode),
-            ("role", role),
-        ];
-        let mut hello = format!("%{}\r\n", fields.len());
-        for text in fields.into_iter().flat_map(|(name, value)| [name, value]) {
-            hello.extend(["$", &text.len().to_string(), "\r\n", text, "\r\n"]);
+/// Answers HELLO and INFO with these fields; a sentinel has no TIME.
+pub(crate) fn redis(version: &str, mode: &str, role: &str) -> Fake {
+    let fields = [
+        ("server", "redis"),
+        ("version", version),
+        ("mode", mode),
+        ("role", role),
+    ];
+    let field = |(name, value): (&str, &str)| bulk(name) + &bulk(value);
+    let hello = format!("%{}\r\n{}", fields.len(), fields.map(field).concat());
+    let info = format!("redis_version:{version}\r\nredis_mode:{mode}\r\nrole:{role}\r\n");
+    let mut answers = vec![("HELLO", hello.as_str())];
+    let info = bulk(&info);
+    answers.push(("INFO", &info));
+    if mode == "sentinel" {
+        answers.push(("TIME", "-ERR unknown command 'TIME'\r\n"));
+    }
+    answering(&answers)
+}
+
+/// A redis before 6.2: HELLO is unknown to Redis 5, and needs an argument from 6.0 on.
+pub(crate) fn old_redis(version: &str) -> Fake {
+    const UNKNOWN: &str = "-ERR unknown command `HELLO`, with args beginning with: \r\n";
+    let (resp3, alone) = if version.starts_with('5') {
+        (UNKNOWN, UNKNOWN)
+    } else {
+        (
+            "%0\r\n",
+            "-ERR wrong number of arguments for 'hello' command\r\n",
+        )
+    };
+    let info = bulk(&format!(
+        "redis_version:{version}\r\nredis_mode:standalone\r\n"
+    ));
+    answering(&[("HELLO 3", resp3), ("HELLO", alone), ("INFO", &info)])
+}
+
+/// Answers `INFO` and `EVAL` with these. Its clock is years behind.
+pub(crate) fn checked(info: &str, eval: &str) -> Fake {
+    let time = "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n";
+    answering(&[("INFO", info), ("EVAL", eval), ("TIME", time)])
+}
+
+/// A redis whose clock is set forward by an hour between two questions.
+pub(crate) fn setting_its_clock() -> Fake {
+    let (began, hours) = (Instant::now(), AtomicU64::new(0));
+    Fake::start(move |asked| {
+        if !asked.starts_with("TIME") {
+            return Says::This(honest(asked));
         }
-        let info = format!("redis_version:{version}\r\nredis_mode:{mode}\r\nrole:{role}\r\n");
-        let info = format!("${}\r\n{info}\r\n", info.len());
-        Self::start(move |request| {
-            if request.starts_with(b"HELLO") {
-                hello.clone()
-            } else if request.starts_with(b"INFO") {
-                info.clone()
-            } else if has_time || !request.starts_with(b"TIME") {
-                "+OK\r\n".to_owned()
-            } else {
-                "-ERR unknown command 'TIME'\r\n".to_owned()
-            }
-        })
-    }
-
-    /// A redis before 6.2: HELLO is unknown to Redis 5, and needs an argument from 6.0 on.
-    pub(crate) fn old_redis(version: &str) -> Self {
-        let knows_hello = !version.starts_with('5');
-        let info = format!("redis_version:{version}\r\nredis_mode:standalone\r\n");
-        let info = format!("${}\r\n{info}\r\n", info.len());
-        Self::start(move |request| {
-            let answer = match request {
-                b"HELLO" if knows_hello => "-ERR wrong number of arguments for 'hello' command\r\n",
-                _ if request.starts_with(b"HELLO 3") && knows_hello => "%0\r\n",
-                _ if request.starts_with(b"HELLO") => {
-                    "-ERR unknown command `HELLO`, with args beginning with: \r\n"
-                }
-                _ if request.starts_with(b"INFO") => &info,
-                _ if request.starts_with(b"TIME") => "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n",
-                _ => "+OK\r\n",
-            };
-            answer.to_owned()
-        })
-    }
-
-    /// A redis that answers one command with this.
-    pub(crate) fn answering(command: &'static str, answer: &'static str) -> Self {
-        Self::start(move |request| {
-            let answer = match request {
-                _ if request.starts_with(command.as_bytes()) => answer,
-                _ if request.starts_with(b"HELLO") => "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n",
-                _ if request.starts_with(b"TIME") => "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n",
-                _ => "+OK\r\n",
-            };
-            answer.to_owned()
-        })
-    }
-
-    /// A redis that takes subscriptions and answers `INFO` and `EVAL` with these.
-    pub(crate) fn checked(info: &str, eval: &str) -> Self {
-        let (info, eval) = (info.to_owned(), eval.to_owned());
-        Self::start(move |request| match request {
-            _ if request.starts_with(b"INFO") => info.clone(),
-            _ if request.starts_with(b"EVAL") => eval.clone(),
-            _ => honest(request),
-        })
-    }
-
-    /// A redis whose clock is set forward by an hour between two questions.
-    pub(crate) fn setting_its_clock() -> Self {
-        let (began, hours) = (Instant::now(), AtomicU64::new(0));
-        Self::start(move |request| match request {
-            _ if request.starts_with(b"HELLO") => {
-                "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".to_owned()
-            }
-            _ if request.starts_with(b"TIME") => {
-                let hours = hours.fetch_add(1, Ordering::SeqCst);
-                let now = Duration::from_secs(1_700_000_000 + hours * 3_600) + began.elapsed();
-                let (seconds, micros) = (now.as_secs(), now.subsec_micros().to_string());
-                format!(
-                    "*2\r\n$10\r\n{seconds}\r\n${}\r\n{micros}\r\n",
-                    micros.len()
-                )
-            }
-            _ => "+OK\r\n".to_owned(),
-        })
-    }
-
-    /// A redis behind a proxy that ends a connection at a command that it does not know.
-    pub(crate) fn ending_at(command: &'static str, role: &'static str) -> Self {
-        Self::serving(move |stream, request| {
-            let info = format!("redis_version:7.0.0\r\nredis_mode:standalone\r\nrole:{role}\r\n");
-            match request {
-                _ if request.starts_with(command.as_bytes()) => Err(io::ErrorKind::Other.into()),
-                _ if request.starts_with(b"INFO") => {
-                    write!(stream, "${}\r\n{info}\r\n", info.len())
-                }
-                _ => stream.write_all(honest(request).as_bytes()),
-            }
-        })
-    }
-
-    /// Answers every request with this.
-    pub(crate) fn saying(answer: &'static str) -> Self {
-        Self::start(move |_| answer.to_owned())
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("redis://{}", self.addr)
-    }
-
-    /// A redis whose answer to one command begins like this and has no end. Also, how many bytes of
-    /// it a client has taken at most.
-    pub(crate) fn endless(
-        command: &'static str,
-        first: &'static str,
-        again: &'static str,
-    ) -> (Self, Arc<AtomicU64>) {
-        let (most, taken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let (again, told) = (again.repeat((64 << 10) / again.len()), most.clone());
-        let fake = Self::serving(move |stream, request| {
-            if !request.starts_with(command.as_bytes()) {
-                return stream.write_all(honest(request).as_bytes());
-            }
-            stream.write_all(first.as_bytes())?;
-            taken.store(0, Ordering::SeqCst);
-            loop {
-                stream.write_all(again.as_bytes())?;
-                let now = taken.fetch_add(again.len() as u64, Ordering::SeqCst);
-                told.fetch_max(now, Ordering::SeqCst);
-            }
-        });
-        (fake, most)
-    }
-
-    fn start(answer: impl Fn(&[u8]) -> String + Send + Sync + 'static) -> Self {
-        Self::serving(move |stream, request| stream.write_all(answer(request).as_bytes()))
-    }
-
-    fn serving(
-        answer: impl Fn(&mut TcpStream, &[u8]) -> io::Result<()> + Send + Sync + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (addr, ended) = (
-            listener.local_addr().unwrap(),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let (answer, ending) = (Arc::new(answer), ended.clone());
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                if ending.load(Ordering::SeqCst) {
-                    break;
-                }
-                let answer = answer.clone();
-                thread::spawn(move || serve(stream, &*answer));
-            }
-        });
-        Self { addr, ended }
-    }
+        let hours = hours.fetch_add(1, Ordering::SeqCst);
+        let now = Duration::from_secs(1_700_000_000 + hours * 3_600) + began.elapsed();
+        let (seconds, micros) = (bulk(&now.as_secs()), bulk(&now.subsec_micros()));
+        Says::This(format!("*2\r\n{seconds}{micros}"))
+    })
 }
 
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::SeqCst);
-        let _ = TcpStream::connect(self.addr); // wakes the listener
-    }
+/// A redis behind a proxy that ends a connection at a command that it does not know.
+pub(crate) fn ending_at(command: &'static str, role: &'static str) -> Fake {
+    let info = format!("redis_version:7.0.0\r\nredis_mode:standalone\r\nrole:{role}\r\n");
+    Fake::start(move |asked| match asked {
+        _ if asked.starts_with(command) => Says::Bye,
+        _ if asked.starts_with("INFO") => Says::This(bulk(&info)),
+        _ => Says::This(honest(asked)),
+    })
 }
 
-/// As a redis that takes subscriptions; `OK` to whatever else.
-fn honest(request: &[u8]) -> String {
-    match request {
-        _ if request.starts_with(b"HELLO") => "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".to_owned(),
-        _ if request.starts_with(b"TIME") => "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n".to_owned(),
-        _ if request.starts_with(b"SUBSCRIBE ") => {
-            let channel = String::from_utf8_lossy(&request[10..]);
-            let length = channel.len();
-            format!(">3\r\n$9\r\nsubscribe\r\n${length}\r\n{channel}\r\n:1\r\n")
+/// Answers every request with this.
+pub(crate) fn saying(answer: &'static str) -> Fake {
+    answering(&[("", answer)])
+}
+
+/// A redis whose answer to one command begins like this and has no end.
+pub(crate) fn endless(command: &'static str, first: &'static str, again: &'static str) -> Fake {
+    Fake::start(move |asked| {
+        if asked.starts_with(command) {
+            Says::Endless(first.to_owned(), again)
+        } else {
+            Says::This(honest(asked))
         }
-        _ => "+OK\r\n".to_owned(),
-    }
-}
-
-fn serve(stream: TcpStream, answer: &dyn Fn(&mut TcpStream, &[u8]) -> io::Result<()>) {
-    let mut reader = BufReader::new(stream);
-    while let Some(request) = request(&mut reader) {
-        if answer(reader.get_mut(), &request).is_err() {
-            break;
-        }
-    }
-    let _ = reader.get_ref().shutdown(Shutdown::Both);
-}
-
-/// The words of a request, separated by spaces; `None` at the end.
-fn request(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
-    let mut words = Vec::new();
-    for _ in 0..number(reader)? {
-        let mut word = vec![0; number(reader)? + 2];
-        reader.read_exact(&mut word).ok()?;
-        word.truncate(word.len() - 2);
-        words.push(word);
-    }
-    Some(words.join(&b' '))
-}
-
-/// The number after `*` or `$`.
-fn number(reader: &mut BufReader<TcpStream>) -> Option<usize> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    line.get(1..)?.trim().parse().ok()
+    })
 }

@@ -1,12 +1,11 @@
 //! Something answers at the address, but dlock can't use it.
 
 use std::error::Error;
-use std::sync::atomic::Ordering;
 
 use dlock_harness::RedisServer;
 use dlock_runtime::{Concern, LockError, LockPool, Refusal, Wait};
 
-use crate::fake::Fake;
+use crate::fake;
 use crate::lab::{
     answers_no, connecting_fails, fails, fails_at_once, misconfigured, nothing_left, patient,
     refused, unavailable,
@@ -49,9 +48,9 @@ async fn a_password_that_the_server_does_not_want_is_its_business() {
 #[tokio::test]
 async fn a_server_that_is_too_old_is_named_with_what_is_needed() {
     for (version, old) in [
-        ("5.0.14", Fake::old_redis("5.0.14")),
-        ("6.0.16", Fake::old_redis("6.0.16")),
-        ("6.1.240", Fake::redis("6.1.240", "standalone", "master")),
+        ("5.0.14", fake::old_redis("5.0.14")),
+        ("6.0.16", fake::old_redis("6.0.16")),
+        ("6.1.240", fake::redis("6.1.240", "standalone", "master")),
     ] {
         let says = format!("the server is redis {version}; dlock needs 6.2 or newer");
         misconfigured(&answers_no(old.url()).await, &says);
@@ -64,9 +63,9 @@ async fn a_server_that_is_too_old_is_named_with_what_is_needed() {
 
 #[tokio::test]
 async fn a_node_of_a_cluster_and_a_sentinel_say_what_to_write() {
-    let cluster = Fake::redis("7.2.0", "cluster", "master");
+    let cluster = fake::redis("7.2.0", "cluster", "master");
     misconfigured(&answers_no(cluster.url()).await, "write `redis+cluster://`");
-    let sentinel = Fake::redis("7.2.0", "sentinel", "sentinel");
+    let sentinel = fake::redis("7.2.0", "sentinel", "sentinel");
     misconfigured(&answers_no(sentinel.url()).await, "this is a sentinel");
 }
 
@@ -82,7 +81,7 @@ async fn what_is_no_redis_is_an_error_and_no_panic() {
         "$99999999999\r\n",
         "\0\0\0",
     ] {
-        let fake = Fake::saying(answer);
+        let fake = fake::saying(answer);
         let error = connecting_fails(fake.url()).await;
         assert!(
             matches!(
@@ -112,7 +111,7 @@ async fn an_answer_without_an_end_ends_the_connection() {
         ("EVALSHA", ">3\r\n+message\r\n+c\r\n$2000000000\r\n", "x"),
         ("PING", "$2000000000\r\n", "x"),
     ] {
-        let (fake, taken) = Fake::endless(command, first, again);
+        let fake = fake::endless(command, first, again);
         let (what, error) = match command {
             "PING" | "EVALSHA" => {
                 let pool = LockPool::connect(patient(fake.url())).await.unwrap();
@@ -130,7 +129,7 @@ async fn an_answer_without_an_end_ends_the_connection() {
         unavailable(&error);
         let said = error.source().unwrap().to_string();
         assert!(said.contains(what), "{command} {first:?}: {said}");
-        let taken = taken.load(Ordering::SeqCst);
+        let taken = fake.most_taken();
         assert!(taken < MOST, "{command} {first:?}: {taken} bytes");
     }
 }
@@ -146,8 +145,8 @@ async fn what_ends_the_connection_is_unavailable() {
 /// As `PostgreSQL` does at what it takes for a startup message, and some proxies at `HELLO`.
 #[tokio::test]
 async fn what_ends_the_connection_at_the_first_command_is_no_redis() {
-    let proxy = Fake::ending_at("HELLO", "master");
-    let stranger = Fake::ending_at("", "");
+    let proxy = fake::ending_at("HELLO", "master");
+    let stranger = fake::ending_at("", "");
     for (url, says) in [
         (proxy.url(), "`HELLO`, was not answered"),
         (proxy.url(), "write `protocol=resp2` into the URL"),
@@ -164,7 +163,7 @@ async fn what_ends_the_connection_at_the_first_command_is_no_redis() {
     }
     let pool = LockPool::connect(patient(proxy.url() + "?protocol=resp2"));
     pool.await.unwrap().ping().await.unwrap();
-    let replica = Fake::ending_at("HELLO", "slave");
+    let replica = fake::ending_at("HELLO", "slave");
     let error = answers_no(replica.url() + "?protocol=resp2").await;
     refused(&error, Refusal::ReadOnly, "read-only replica");
 }
@@ -227,7 +226,7 @@ async fn strange_answers_to_a_check_are_not_checked() {
         lines("role:master\nmaxmemory_policy"),
     ];
     for answer in &garbage {
-        let fake = Fake::checked(answer, answer);
+        let fake = fake::checked(answer, answer);
         let pool = LockPool::connect(patient(fake.url())).await.unwrap();
         let findings = pool.check().await.unwrap();
         let unknown = findings

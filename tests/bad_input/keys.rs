@@ -13,7 +13,11 @@ with_one_and_three!(
     a_value_of_another_type_is_refused_at_once_and_left_alone,
     a_key_without_a_time_to_live_is_refused_at_once_and_left_alone,
     an_unknown_layout_is_refused_at_once_and_left_alone,
-    a_hint_of_the_far_future_keeps_no_reader_out,
+    a_hint_of_the_far_future_keeps_no_reader_out;
+    without_scripts:
+    a_value_of_another_type_is_refused_at_once_and_left_alone,
+    a_key_without_a_time_to_live_is_refused_at_once_and_left_alone,
+    an_unknown_layout_is_refused_at_once_and_left_alone,
 );
 
 /// What stands at the head of a queue, and nobody keeps alive.
@@ -128,6 +132,14 @@ async fn pool() -> (RedisServer, LockPool) {
     (server, pool)
 }
 
+/// Whether or not the call would wait. Nodes may need a second round to say so.
+async fn refused_at_once(server: &Servers, pool: &LockPool, reason: Refusal, says: &str) {
+    if server.0.len() == 1 {
+        refused(&fails(pool, Wait::Once).await, reason, says);
+    }
+    refused(&fails_at_once(pool).await, reason, says);
+}
+
 async fn a_value_of_another_type_is_refused_at_once_and_left_alone(
     server: &Servers,
     pool: &LockPool,
@@ -143,12 +155,11 @@ async fn a_value_of_another_type_is_refused_at_once_and_left_alone(
         server.cmd(&["DEL", "lock:k"]).await;
         server.cmd(make).await;
         let kind: String = server.ask(&["TYPE", "lock:k"]).await;
-        refused(&fails_at_once(pool).await, Refusal::WrongType, says);
-        refused(
-            &pool.holder("k").await.unwrap_err(),
-            Refusal::WrongType,
-            says,
-        );
+        refused_at_once(server, pool, Refusal::WrongType, says).await;
+        match pool.holder("k").await {
+            Ok(holder) => assert!(server.1.is_some() && holder == Some(Holder::Foreign)),
+            Err(error) => refused(&error, Refusal::WrongType, says),
+        }
         assert_eq!(server.ask::<String>(&["TYPE", "lock:k"]).await, kind);
     }
     assert_eq!(server.keys().await, ["lock:k"], "nothing else is left");
@@ -160,11 +171,8 @@ async fn a_key_without_a_time_to_live_is_refused_at_once_and_left_alone(
 ) {
     for value in ["left behind", "1|token|host|12|f|5", ""] {
         server.cmd(&["SET", "lock:k", value]).await;
-        refused(
-            &fails_at_once(pool).await,
-            Refusal::NoTtl,
-            "delete it, or set `repair_missing_ttl`",
-        );
+        let says = "delete it, or set `repair_missing_ttl`";
+        refused_at_once(server, pool, Refusal::NoTtl, says).await;
         assert_eq!(server.ask::<String>(&["GET", "lock:k"]).await, value);
         assert_eq!(server.ask::<i64>(&["PTTL", "lock:k"]).await, -1);
     }
@@ -175,52 +183,72 @@ async fn a_key_without_a_time_to_live_is_refused_at_once_and_left_alone(
 #[tokio::test]
 async fn a_key_without_a_time_to_live_is_repaired_and_had_when_that_is_over() {
     let server = RedisServer::start();
-    server.cmd(&["SET", "lock:k", "left behind"]).await;
     let config = patient(server.url()).repair_missing_ttl(ms(4_000));
-    let pool = LockPool::connect(config).await.unwrap();
-    let error = fails(&pool, Wait::Once).await;
-    assert!(error.is_busy(), "its owner may still be at work: {error:?}");
-    assert!((1..=4_000).contains(&server.pttl("lock:k").await));
-    let begun = std::time::Instant::now();
-    let held = pool.lock("k").wait(LONG).acquire().await.unwrap();
-    assert!(held.is_held() && begun.elapsed() < LONG / 2);
+    for config in [config.clone(), config.without_scripts()] {
+        server.cmd(&["SET", "lock:k", "left behind"]).await;
+        let pool = LockPool::connect(config).await.unwrap();
+        let error = fails(&pool, Wait::Once).await;
+        assert!(error.is_busy(), "its owner may still be at work: {error:?}");
+        assert!((1..=4_000).contains(&server.pttl("lock:k").await));
+        let begun = std::time::Instant::now();
+        let held = pool.lock("k").wait(LONG).acquire().await.unwrap();
+        assert!(held.is_held() && begun.elapsed() < LONG / 2);
+        held.release().await.unwrap();
+    }
 }
 
 /// The rules of another version are unknown here: dlock neither waits for such a lock nor calls it
 /// foreign.
 async fn an_unknown_layout_is_refused_at_once_and_left_alone(server: &Servers, pool: &LockPool) {
-    for ttl in ["60000", ""] {
-        server.cmd(&["SET", "lock:k", "2|whatever|that|is"]).await;
-        if !ttl.is_empty() {
-            server.cmd(&["PEXPIRE", "lock:k", ttl]).await;
-        }
+    for plant in [
+        &["SET", "lock:k", "2|whatever|that|is", "PX", "60000"][..],
+        &["SET", "lock:k", "2|whatever|that|is"],
+        &["ZADD", "lock:k", "inf", "2|#|rw"],
+    ] {
+        server.cmd(&["DEL", "lock:k"]).await;
+        server.cmd(plant).await;
         let says = "run one version in the whole fleet";
-        refused(&fails_at_once(pool).await, Refusal::Layout, says);
+        refused_at_once(server, pool, Refusal::Layout, says).await;
         refused(&pool.holder("k").await.unwrap_err(), Refusal::Layout, says);
     }
     assert_eq!(server.keys().await, ["lock:k"]);
 }
 
+/// Nor does its loss, and no fence falls.
 #[tokio::test]
 async fn a_counter_that_is_broken_stops_no_lock() {
-    let (server, pool) = pool().await;
-    for broken in [
+    let (server, with) = pool().await;
+    let without = LockPool::connect(patient(server.url()).without_scripts());
+    let without = without.await.unwrap();
+    let broken = [
         "",
         "no number",
         "-5",
+        "5",
         "nan",
         "inf",
         "-inf",
         "1e300",
         "9007199254740992",
-    ] {
-        server.cmd(&["SET", "lock:@fence", broken]).await;
-        let fence = pool.lock("k").run(async |lock| lock.fence()).await.unwrap();
-        assert!(
-            fence.get() / 1024 > 1_577_836_800_000_000,
-            "{broken:?}: {fence}"
-        );
+        "9223372036854775807",
+    ];
+    let broken = broken.map(|it| vec!["SET", COMPANIONS[0], it]);
+    let lost = [vec!["FLUSHALL"], vec!["DEL", COMPANIONS[0]]];
+    let mut fences = Vec::new();
+    for spoils in broken.into_iter().chain(lost) {
+        for pools in [[&with, &with, &without], [&without, &without, &with]] {
+            server.cmd(&spoils).await;
+            for pool in pools {
+                let fence = pool.lock("k").run(async |lock| lock.fence()).await.unwrap();
+                assert!(
+                    fence.get() / 1024 > 1_577_836_800_000_000,
+                    "{spoils:?}: {fence}"
+                );
+                fences.push(fence);
+            }
+        }
     }
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
 }
 
 /// A lock that was granted with such a number would have a fence that no later one reaches.
@@ -321,7 +349,7 @@ const PAIRS: [(&str, &str); 6] = [
 /// With a waiter from before, and without. Whoever asks is told which key is wrong, and leaves
 /// nothing; whoever holds the lock gives it back.
 async fn companions_of_another_type(config: Config, server: RedisServer, pairs: &[(&str, &str)]) {
-    let servers = Servers(vec![server]);
+    let servers = Servers::of(server);
     let pools = [&config, &config].map(|it| LockPool::connect(it.clone()));
     let [holds, asks] = pools.map(async |it| it.await.unwrap());
     let (holds, asks) = (holds.await, asks.await);
@@ -382,7 +410,7 @@ async fn without_scripts_a_companion_of_another_type_is_named_too() {
 #[tokio::test]
 async fn what_else_a_companion_of_another_type_stops() {
     let (server, pool) = pool().await;
-    let servers = Servers(vec![server]);
+    let servers = Servers::of(server);
     let other = LockPool::connect(patient(servers.0[0].url()))
         .await
         .unwrap();
@@ -471,7 +499,14 @@ async fn companions_of_another_type_at_nodes_are_named() {
 #[tokio::test]
 async fn a_counter_of_another_type_is_refused_and_no_lock_is_left() {
     let (server, pool) = pool().await;
+    let plain = LockPool::connect(patient(server.url()).without_scripts());
+    let plain = plain.await.unwrap();
     server.cmd(&["LPUSH", "lock:@fence", "x"]).await;
     names(&fails_at_once(&pool).await, "lock:@fence");
     assert_eq!(server.keys().await, ["lock:@fence"]);
+    names(&fails_at_once(&plain).await, "lock:@fence");
+    until("no lock is left", ms(5_000), async || {
+        server.keys().await == ["lock:@fence"]
+    })
+    .await;
 }

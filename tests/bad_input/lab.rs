@@ -18,17 +18,30 @@ pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The server that a pool takes its locks from, or the nodes of a quorum.
-pub(crate) struct Servers(pub(crate) Vec<RedisServer>);
+/// The server that a pool takes its locks from, or the nodes of a quorum. What the pool leaves there
+/// although it got no lock: without scripts it draws a fence before it looks.
+pub(crate) struct Servers(pub(crate) Vec<RedisServer>, pub(crate) Option<&'static str>);
 
 /// The longest lease at nodes: they vote so long after their start.
 const OF_NODES: Duration = Duration::from_secs(2);
 
 impl Servers {
+    pub(crate) fn of(server: RedisServer) -> Self {
+        Self(vec![server], None)
+    }
+
     pub(crate) async fn one() -> (Self, LockPool) {
         let server = RedisServer::start();
         let pool = LockPool::connect(patient(server.url())).await.unwrap();
-        (Self(vec![server]), pool)
+        (Self::of(server), pool)
+    }
+
+    /// The pool uses no scripts.
+    pub(crate) async fn plain() -> (Self, LockPool) {
+        let server = RedisServer::start();
+        let config = patient(server.url()).without_scripts();
+        let pool = LockPool::connect(config).await.unwrap();
+        (Self(vec![server], Some("lock:@fence")), pool)
     }
 
     /// All of them vote.
@@ -45,7 +58,7 @@ impl Servers {
             nodes.iter().all(|it| it.standing == NodeStanding::Votes)
         })
         .await;
-        (Self(servers), pool)
+        (Self(servers, None), pool)
     }
 
     /// At each of them.
@@ -64,22 +77,25 @@ impl Servers {
         first
     }
 
-    /// The keys, without what a node keeps for seconds: its quorum, and who asked for the lock.
+    /// The keys, without what a pool leaves, and what a node keeps for seconds: its quorum, and who
+    /// asked for the lock.
     pub(crate) async fn keys(&self) -> Vec<String> {
         let mut all = Vec::new();
         for server in &self.0 {
             all.extend(server.keys().await);
         }
         all.retain(|it| it != "lock:@quorum" && !it.starts_with("lock:@h:"));
+        all.retain(|it| Some(it.as_str()) != self.1);
         all.sort();
         all.dedup();
         all
     }
 }
 
-/// Makes a test of a case, with one server and with the nodes of a quorum.
+/// Makes a test of a case, with one server and with the nodes of a quorum; and of some without
+/// scripts.
 macro_rules! with_one_and_three {
-    ($($case:ident),* $(,)?) => {
+    ($($case:ident),* $(,)? $(; without_scripts: $($plain:ident),* $(,)?)?) => {
         $(
             mod $case {
                 #[tokio::test]
@@ -95,6 +111,17 @@ macro_rules! with_one_and_three {
                 }
             }
         )*
+        $(
+            mod without_scripts {
+                $(
+                    #[tokio::test]
+                    async fn $plain() {
+                        let (servers, pool) = crate::lab::Servers::plain().await;
+                        super::$plain(&servers, &pool).await;
+                    }
+                )*
+            }
+        )?
     };
 }
 pub(crate) use with_one_and_three;

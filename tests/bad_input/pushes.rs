@@ -7,7 +7,7 @@ use std::time::Duration;
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockError, LockPool, Refusal};
 
-use crate::fake::Fake;
+use crate::fake;
 use crate::lab::{LONG, ms, patient};
 use crate::texts::{heard, listen};
 
@@ -71,7 +71,7 @@ async fn nothing_is_said_where_they_can_be_had() {
 #[tokio::test]
 async fn over_a_proxy_that_knows_no_subscribe() {
     listen();
-    let proxy = Fake::answering("SUBSCRIBE", "-ERR unknown command 'subscribe'\r\n");
+    let proxy = fake::answering(&[("SUBSCRIBE", "-ERR unknown command 'subscribe'\r\n")]);
     LockPool::connect(patient(proxy.url())).await.unwrap();
     let [warning] = &warnings(proxy.addr())[..] else {
         panic!("{:?}", warnings(proxy.addr()));
@@ -88,7 +88,7 @@ async fn over_a_proxy_that_knows_no_hello() {
         "-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n",
         "-NOPROTO unsupported protocol version\r\n",
     ] {
-        let proxy = Fake::answering("HELLO", answer);
+        let proxy = fake::answering(&[("HELLO", answer)]);
         LockPool::connect(patient(proxy.url())).await.unwrap();
         let [warning] = &warnings(proxy.addr())[..] else {
             panic!("{answer}: {:?}", warnings(proxy.addr()));
@@ -101,10 +101,10 @@ async fn over_a_proxy_that_knows_no_hello() {
 #[tokio::test]
 async fn a_server_that_is_loading_says_nothing_about_pushes() {
     listen();
-    let server = Fake::answering(
+    let server = fake::answering(&[(
         "SUBSCRIBE",
         "-LOADING Redis is loading the dataset in memory\r\n",
-    );
+    )]);
     let refused = LockPool::connect(patient(server.url())).await;
     let Err(LockError::Refused { reason, .. }) = refused else {
         panic!("{refused:?}");

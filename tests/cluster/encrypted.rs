@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock_harness::server::Builder;
 use dlock_harness::{Authority, Cluster, RedisServer, until};
 use dlock_runtime::{LockError, LockPool, Refusal, Wait};
-use dlock_tests::patient;
+use dlock_tests::{patient, refusal};
 
 use crate::{CAP, key_at};
 
@@ -26,15 +26,9 @@ async fn cluster(authority: &Authority) -> Cluster {
 
 /// The certificates are refused, and the error says these words.
 fn refuses(error: &LockError, words: &str) {
-    let is_certificate = matches!(
-        error,
-        LockError::Refused {
-            reason: Refusal::Certificate,
-            ..
-        }
-    );
     let said = format!("{error:?}");
-    assert!(is_certificate && said.contains(words), "{said}");
+    assert_eq!(refusal(error), Some(Refusal::Certificate), "{said}");
+    assert!(said.contains(words), "{said}");
 }
 
 #[tokio::test]

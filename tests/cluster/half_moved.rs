@@ -12,9 +12,9 @@ use dlock_runtime::{
 };
 
 use dlock_tests::served::{documented_cluster_rules, documented_user};
-use dlock_tests::{KINDS, of_kind};
+use dlock_tests::{KINDS, of_kind, refusal};
 
-use crate::{CAP, pool};
+use crate::{CAP, only_counters_are_left, pool};
 
 /// All keys here have this tag.
 const TAG: &str = "{k}";
@@ -83,15 +83,6 @@ async fn locks_of_every_kind_are_taken_while_their_slot_is_moving() {
     only_counters_are_left(&cluster).await;
 }
 
-async fn only_counters_are_left(cluster: &Cluster) {
-    for node in &cluster.nodes {
-        until("only counters are left", CAP, async || {
-            node.keys().await.iter().all(|key| key.contains("@fence"))
-        })
-        .await;
-    }
-}
-
 /// Several in one step, a writer that becomes a reader, and a lock that stays for its `min_hold`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_locks_do_besides_they_do_while_their_slot_is_moving() {
@@ -133,26 +124,30 @@ async fn what_locks_do_besides_they_do_while_their_slot_is_moving() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_administrator_sees_the_locks_of_a_slot_that_is_moving() {
     let cluster = Cluster::start(3).await;
-    let pool = pool(&cluster).await;
+    let [pool, looks] = [pool(&cluster).await, pool(&cluster).await];
     let (mut held, mut keys) = (Vec::new(), BTreeSet::new());
-    for (number, (kind, _)) in KINDS.into_iter().enumerate() {
+    let kinds = KINDS.into_iter().chain([("x", "x")]);
+    for (number, (kind, _)) in kinds.enumerate() {
         let key = format!("{{k}}:{number}");
         held.push(lock(&pool, &key, kind).acquire().await.unwrap());
         keys.insert(key);
     }
     let (slot, to) = elsewhere(&cluster).await;
-    let mut steps = 0;
-    let look = async || {
+    let (mut steps, mut listed) = (0, 0);
+    let mut look = async || {
         steps += 1;
-        let admin = pool.admin();
+        let admin = looks.admin();
         let (mut list, mut seen) = (admin.list("{k}:*"), BTreeSet::new());
+        listed = 0;
         while let Some(page) = list.next_page().await.unwrap() {
+            listed += page.len();
             seen.extend(page.iter().map(|it| it.key().to_string()));
         }
         assert_eq!(seen, keys);
         for key in &keys {
             let shown = admin.show(&**key).await.unwrap().unwrap();
             assert_eq!(shown.holders().len(), 1, "{key}");
+            assert!(looks.holder(&**key).await.unwrap().is_some(), "{key}");
         }
         for (number, (kind, _)) in KINDS.into_iter().enumerate() {
             let key = format!("{{k}}:evicted:{number}:{steps}");
@@ -164,9 +159,15 @@ async fn an_administrator_sees_the_locks_of_a_slot_that_is_moving() {
             evicted.verify().await.unwrap_err();
         }
     };
-    cluster.migrate(slot, to, look).await;
+    look().await;
+    cluster.migrate(slot, to, &mut look).await;
+    look().await;
+    assert_eq!(listed, keys.len(), "each once");
     for guard in held {
         guard.release().await.unwrap();
+    }
+    for key in &keys {
+        assert!(looks.holder(&**key).await.unwrap().is_none(), "{key}");
     }
     only_counters_are_left(&cluster).await;
 }
@@ -274,10 +275,7 @@ async fn what_a_server_refuses_it_refuses_while_the_slot_is_moving() {
             for wait in [Wait::Once, WAIT] {
                 let request = of_kind(pool.lock("{k}").wait(wait), kind);
                 let error = request.acquire().await.unwrap_err();
-                let LockError::Refused { reason: said, .. } = error else {
-                    panic!("{kind}: {error:?}");
-                };
-                assert_eq!(said, reason, "{kind}");
+                assert_eq!(refusal(&error), Some(reason), "{kind}: {error:?}");
             }
         }
         only_counters_are_left(&cluster).await;

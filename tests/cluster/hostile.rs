@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use dlock_harness::fake::{Fake, Says, listener};
 use dlock_harness::{Cluster, RedisServer, until, wait};
 use dlock_runtime::{Config, LockError, LockPool};
 use dlock_tests::of_kind;
@@ -13,7 +14,7 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Barrier;
 
-use crate::liar::{Liar, Says, listener, slots};
+use crate::liar::{liar, silent, slots};
 use crate::{CAP, pool, tag_at};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -127,10 +128,10 @@ const LIES: &[Lie] = &[
     map("a number", |_| Says::This(":5\r\n".into())),
     map("a nest", |_| Says::This("*1\r\n".repeat(5000))),
     map("a list without an end", |_| {
-        Says::Endless("*2000000000\r\n", ":1\r\n")
+        Says::Endless("*2000000000\r\n".into(), ":1\r\n")
     }),
     map("a text without an end", |_| {
-        Says::Endless("$2000000000\r\n", "x")
+        Says::Endless("$2000000000\r\n".into(), "x")
     }),
     map("silence", |_| Says::This(String::new())),
     map("a range that runs backwards", |it| {
@@ -247,13 +248,13 @@ impl Lab {
     }
 
     /// A node that tells this lie once `lying` is set, another one, and a silent one.
-    async fn liars(&self, lie: &'static Lie, lying: &Arc<AtomicBool>) -> [Liar; 3] {
-        let (silent, one, other) = (Liar::silent(), listener(), listener());
+    async fn liars(&self, lie: &'static Lie, lying: &Arc<AtomicBool>) -> [Fake; 3] {
+        let (silent, one, other) = (silent(), listener(), listener());
         let port = |of: &TcpListener| i64::from(of.local_addr().unwrap().port());
         let real = |node: usize| i64::from(self.cluster.nodes[node].port());
         let ports = Ports {
             other: port(&other),
-            silent: i64::from(silent.port),
+            silent: i64::from(silent.addr().port()),
             stranger: i64::from(self.stranger.port()),
             real: [real(0), real(1), real(2)],
             own: port(&one),
@@ -266,7 +267,7 @@ impl Lab {
         };
         let tells = |listener, ports| {
             let (scripts, lying) = (AtomicU64::new(0), lying.clone());
-            Liar::start(listener, move |asked| match asked {
+            liar(listener, move |asked| match asked {
                 "CLUSTER SLOTS" if lying.load(Ordering::SeqCst) => Some((lie.slots)(ports)),
                 "CLUSTER SLOTS" => Some(Says::This("-ERR not now\r\n".into())),
                 _ if asked.starts_with("EVAL") => {
@@ -280,8 +281,8 @@ impl Lab {
     }
 
     /// The liar is the first node that the pool knows.
-    fn config(&self, liar: &Liar) -> Config {
-        let liar = format!("redis+cluster://127.0.0.1:{},", liar.port);
+    fn config(&self, liar: &Fake) -> Config {
+        let liar = format!("redis+cluster://{},", liar.addr());
         let url = self.cluster.url().replacen("redis+cluster://", &liar, 1);
         Config::new(url)
             .command_timeout(TIMEOUT)
@@ -320,7 +321,7 @@ impl Lab {
         let _ = in_time(name, 3 * TIMEOUT, pool.ping()).await;
         held.verify().await.unwrap();
         let asked = liar.asked() + other.asked();
-        let connections = [&liar, &other, &silent].map(Liar::accepted);
+        let connections = [&liar, &other, &silent].map(Fake::accepted);
         // A call without an answer is cleaned up after, for some seconds.
         assert!(asked < 500, "{name}: {asked} scripts");
         assert!(
@@ -399,11 +400,11 @@ async fn lies_end_in_time_and_cost_the_others_nothing() {
 #[tokio::test]
 async fn an_answer_without_an_end_is_not_read_to_its_end() {
     for (first, endless) in [("*2000000000\r\n", ":1\r\n"), ("$2000000000\r\n", "x")] {
-        let liar = Liar::start(listener(), move |asked| {
+        let liar = liar(listener(), move |asked| {
             let is_asked = asked == "CLUSTER SLOTS";
-            is_asked.then_some(Says::Endless(first, endless))
+            is_asked.then_some(Says::Endless(first.into(), endless))
         });
-        let url = format!("redis+cluster://127.0.0.1:{}", liar.port);
+        let url = format!("redis+cluster://{}", liar.addr());
         let config = Config::new(url).connect_timeout(4 * SLACK);
         let connected = in_time(first, 4 * SLACK, LockPool::connect(config)).await;
         let error = connected.map(|_| ()).unwrap_err();
@@ -492,7 +493,7 @@ async fn redirects_without_an_end_leave_nothing_behind() {
         let port = i64::from(listener.local_addr().unwrap().port());
         let slot = lab.cluster.slot(&lab.tag).await;
         let (scripts, asked) = (AtomicU64::new(0), AtomicU64::new(0));
-        let liar = Liar::start(listener, move |command| match command {
+        let liar = liar(listener, move |command| match command {
             "CLUSTER SLOTS" if says_slots || asked.fetch_add(1, Ordering::SeqCst) == 0 => {
                 Some(Says::This(slots([(0, 16_383, "127.0.0.1", port)])))
             }
@@ -504,7 +505,7 @@ async fn redirects_without_an_end_leave_nothing_behind() {
             }
             _ => None,
         });
-        let url = format!("redis+cluster://127.0.0.1:{}", liar.port);
+        let url = format!("redis+cluster://{}", liar.addr());
         let config = Config::new(url).command_timeout(TIMEOUT);
         let pool = LockPool::connect(config.lazy()).await.unwrap();
         let ended = Arc::<AtomicBool>::default();

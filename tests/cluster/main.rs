@@ -28,7 +28,7 @@ mod spread;
 
 use std::time::Duration;
 
-use dlock_harness::Cluster;
+use dlock_harness::{Cluster, until};
 use dlock_runtime::{Config, LockPool};
 
 /// A cap for anything that has to happen at all, on a busy machine.
@@ -64,4 +64,13 @@ async fn tag_at(cluster: &Cluster, node: usize) -> String {
         }
     }
     unreachable!("each node has slots")
+}
+
+async fn only_counters_are_left(cluster: &Cluster) {
+    for node in &cluster.nodes {
+        until("only counters are left", CAP, async || {
+            node.keys().await.iter().all(|key| key.contains("@fence"))
+        })
+        .await;
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use dlock_harness::{Cluster, RedisServer, until};
 use dlock_runtime::{Concern, Config, Finding, LockError, LockPool, UnavailableCause};
 use dlock_tests::served::{documented_cluster_rules, documented_user};
+use dlock_tests::works;
 
 use crate::{CAP, config, key_at, pool};
 
@@ -52,13 +53,7 @@ async fn a_replica_that_is_named_first_is_enough() {
     let url = format!("redis+cluster://{}", cluster.nodes[4].addr());
     let pool = LockPool::connect(url).await.unwrap();
     for key in ["a", "b", "c"] {
-        pool.lock(key)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        works(&pool, key).await.unwrap();
     }
 }
 
@@ -70,14 +65,7 @@ async fn nodes_that_are_away_do_not_keep_a_pool_from_starting() {
         .url()
         .replacen("redis+cluster://", &format!("{nobody},"), 1);
     let started = LockPool::connect(url).await.unwrap();
-    started
-        .lock("k")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    works(&started, "k").await.unwrap();
     let error = LockPool::connect(nobody).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
     assert!(format!("{error:?}").contains("127.0.0.1:1"), "{error:?}");

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{Cluster, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest, Wait};
+use dlock_tests::works;
 use tokio::task::JoinHandle;
 
-use crate::{CAP, pool};
+use crate::{CAP, only_counters_are_left, pool};
 
 const KEY: &str = "k";
 const NAME: &str = "lock:k";
@@ -195,60 +196,7 @@ async fn nobody_overlaps_while_slots_go_round() {
     }
     // One of this runtime and one of the watchdog's to each node, which connects where it cleans up.
     assert!(connections <= 2 * cluster.nodes.len(), "{connections}");
-    for node in &cluster.nodes {
-        until("only counters are left", CAP, async || {
-            node.keys().await.iter().all(|key| key.contains("@fence"))
-        })
-        .await;
-    }
-}
-
-/// A node without slots joins, gets a third of another's, and leaves again.
-#[tokio::test]
-async fn a_node_joins_and_leaves() {
-    let cluster = Cluster::start_with_an_empty_node(3).await;
-    let pool = pool(&cluster).await;
-    let mut held = Vec::new();
-    for number in 0..30 {
-        let request = pool
-            .lock(format!("{{k}}:{number}"))
-            .ttl(Duration::from_secs(2));
-        held.push(request.renew().acquire().await.unwrap());
-    }
-    let slot = cluster.slot("{k}").await;
-    let from = cluster.owner(slot).await;
-    for to in [3, from] {
-        cluster.migrate(slot, to, async || {}).await;
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        for guard in &held {
-            guard.verify().await.unwrap();
-        }
-    }
-    cluster.nodes[3].kill9(); // it has no slot any more
-    for guard in held {
-        guard.release().await.unwrap();
-    }
-}
-
-/// An administrator's pool is sent on too.
-#[tokio::test]
-async fn who_looks_finds_a_lock_whose_slot_has_moved() {
-    let cluster = Cluster::start(3).await;
-    let [one, admin] = [pool(&cluster).await, pool(&cluster).await];
-    let held = request(&one).acquire().await.unwrap();
-    assert!(admin.holder(KEY).await.unwrap().is_some());
-    let (slot, to) = elsewhere(&cluster).await;
-    cluster.migrate(slot, to, async || {}).await;
-    let shown = admin.admin().show(KEY).await.unwrap().unwrap();
-    assert_eq!(shown.holders().len(), 1);
-    let mut list = admin.admin().list("*");
-    let mut seen = 0;
-    while let Some(page) = list.next_page().await.unwrap() {
-        seen += page.len();
-    }
-    assert_eq!(seen, 1);
-    held.release().await.unwrap();
-    assert!(admin.holder(KEY).await.unwrap().is_none());
+    only_counters_are_left(&cluster).await;
 }
 
 /// Without a wait there is no second call by the user.
@@ -258,13 +206,7 @@ async fn one_try_is_enough_after_a_move() {
     let pool = pool(&cluster).await;
     let tags = ["{k}:1", "{k}:2"];
     for key in tags {
-        pool.lock(key)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        works(&pool, key).await.unwrap();
     }
     let slot = cluster.slot("{k}").await;
     let to = (cluster.owner(slot).await + 1) % 3;

@@ -1,10 +1,11 @@
 //! Partitions that split clients and nodes differently.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Cluster, Proxy, Wires, until, wait};
-use dlock_runtime::{LockError, LockPool, Wait};
+use dlock_runtime::{LockError, LockGuard, LockPool, Wait};
 use dlock_tests::resource::Resource;
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
@@ -78,13 +79,18 @@ async fn connect(cluster: &Cluster) -> LockPool {
     LockPool::connect(config).await.unwrap()
 }
 
-async fn unavailable(pool: &LockPool, key: &str) {
+async fn in_time(pool: &LockPool, key: &str) -> Result<LockGuard, LockError> {
     let begun = Instant::now();
     let ended = pool.lock(key).wait(TIMEOUT).acquire().await;
     let most = 2 * TIMEOUT + wait::scaled(SLACK);
     assert!(begun.elapsed() < most, "{:?}", begun.elapsed());
-    let error = ended.map(drop).unwrap_err();
+    ended
+}
+
+async fn unavailable(pool: &LockPool, key: &str) -> LockError {
+    let error = in_time(pool, key).await.map(drop).unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    error
 }
 
 /// The nodes hear each other, and another client hears all.
@@ -136,7 +142,11 @@ async fn client_without(cluster: &Cluster, name: &str, cut: Cut) {
     for it in &counting {
         it.goes_on("others count").await;
     }
-    unavailable(&cut_off, &format!("{third}:other")).await;
+    // The pool's own address is that of all nodes.
+    let error = unavailable(&cut_off, &format!("{third}:other")).await;
+    let silent = cluster.nodes[2].addr().to_string();
+    let source = error.source().unwrap().to_string();
+    assert!(source.starts_with(&silent), "{name}: {source}");
     drop(held);
     wire.pass();
     until("it reaches the node again", CAP, async || {
@@ -178,7 +188,11 @@ async fn a_node_that_the_others_do_not_hear() {
             let info: String = cluster.nodes[node].ask(&["CLUSTER", "INFO"]).await;
             info.contains("cluster_state:fail")
         };
-        until("it is alone", CAP, async || is_down(2).await).await;
+        until("it is alone", CAP, async || {
+            drop(in_time(&pools[0], &keys[2]).await);
+            is_down(2).await
+        })
+        .await;
         unavailable(&pools[0], &keys[2]).await;
         unavailable(&pools[1], &held_key).await;
         if full_coverage == "yes" {
@@ -190,6 +204,7 @@ async fn a_node_that_the_others_do_not_hear() {
             }
             assert!(is_down(2).await && !is_down(0).await);
         }
+        assert!(held.is_held(), "its lease goes on");
         wires.heal();
         for it in counting {
             it.goes_on("all count again").await;

@@ -10,7 +10,7 @@ use dlock_runtime::{LockGuard, LockPool, Wait};
 use dlock_tests::{KINDS, memory, of_kind};
 use tokio::task::JoinHandle;
 
-use crate::{CAP, pool};
+use crate::{CAP, only_counters_are_left, pool};
 
 /// Long enough for a busy machine.
 const TTL: Duration = Duration::from_secs(6);
@@ -115,6 +115,9 @@ async fn a_node_joins_takes_slots_under_load_and_leaves() {
     }
     cluster.reshard(&slots, 3).await;
     tokio::time::sleep(TTL).await; // what is held now has been renewed since
+    for guard in &load.held {
+        guard.verify().await.unwrap();
+    }
     load.goes_on().await;
     for (node, slots) in of_each.iter().enumerate() {
         cluster.reshard(slots, node).await;
@@ -147,10 +150,5 @@ async fn fifty_reshards_leave_nothing() {
     assert!(late.0 <= early.0, "{seen:?}");
     assert!(late.1 < early.1 + (4 << 20), "{seen:?}");
     load.end().await;
-    for node in &cluster.nodes {
-        until("only counters are left", CAP, async || {
-            node.keys().await.iter().all(|key| key.contains("@fence"))
-        })
-        .await;
-    }
+    only_counters_are_left(&cluster).await;
 }

@@ -34,35 +34,31 @@ async fn a_test_may_move_the_clock_on_by_as_much_as_the_ttl() {
     lock.release().await.unwrap();
 }
 
-/// A waiter queues behind a foreign key, and another client removes the key's time to live.
-async fn behind_a_persisted_key(pool: &LockPool, server: &RedisServer) -> Result<(), LockError> {
-    server.cmd(&["SET", "lock:k", "x", "PX", "60000"]).await;
-    let request = pool.lock("k").wait(Wait::Forever);
-    let waiter = tokio::spawn(request.run(async |_| ()));
-    settled(pool).await;
-    server.cmd(&["PERSIST", "lock:k"]).await;
-    let ended = tokio::time::timeout(LONG, waiter).await;
-    ended.expect("it notices").unwrap()
-}
-
+/// A waiter queues behind a foreign key, and another client removes the key's time to live: the waiter
+/// repairs it, if it may.
 #[tokio::test]
-async fn a_waiter_behind_a_key_that_loses_its_ttl_is_told() {
+async fn a_waiter_behind_a_key_that_loses_its_ttl_is_told_or_repairs_it() {
     let server = RedisServer::start();
-    let pool = LockPool::connect(patient(server.url())).await.unwrap();
-    let error = behind_a_persisted_key(&pool, &server).await.unwrap_err();
-    let LockError::Refused { reason, .. } = &error else {
-        panic!("{error:?}");
-    };
-    assert_eq!(*reason, Refusal::NoTtl);
-    server.cmd(&["DEL", "lock:k"]).await;
-    nothing_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_waiter_behind_a_key_that_loses_its_ttl_repairs_it_if_it_may() {
-    let server = RedisServer::start();
-    let config = patient(server.url()).repair_missing_ttl(ms(500));
-    let pool = LockPool::connect(config).await.unwrap();
-    behind_a_persisted_key(&pool, &server).await.unwrap();
-    nothing_left(&server).await;
+    let config = || patient(server.url());
+    for (config, may_repair) in [
+        (config(), false),
+        (config().repair_missing_ttl(ms(500)), true),
+    ] {
+        let pool = LockPool::connect(config).await.unwrap();
+        server.cmd(&["SET", "lock:k", "x", "PX", "60000"]).await;
+        let request = pool.lock("k").wait(Wait::Forever);
+        let waiter = tokio::spawn(request.run(async |_| ()));
+        settled(&pool).await;
+        server.cmd(&["PERSIST", "lock:k"]).await;
+        let ended = tokio::time::timeout(LONG, waiter).await;
+        match ended.expect("it notices").unwrap() {
+            Ok(()) => assert!(may_repair),
+            Err(LockError::Refused { reason, .. }) if !may_repair => {
+                assert_eq!(reason, Refusal::NoTtl);
+                server.cmd(&["DEL", "lock:k"]).await;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+        nothing_left(&server).await;
+    }
 }

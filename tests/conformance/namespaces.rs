@@ -1,34 +1,13 @@
 //! Two pools on one server: separated by their namespaces, or sharing their locks.
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Holder, LockError, LockPool};
+use dlock_runtime::{Holder, LockError, LockPool, Wait};
 
 use crate::backends::{LONG, ms, nothing_left, patient};
 
 async fn pool(server: &RedisServer, namespace: &str) -> LockPool {
     let config = patient(server.url()).namespace(namespace);
     LockPool::connect(config).await.unwrap()
-}
-
-#[tokio::test]
-async fn pools_of_one_namespace_exclude_each_other() {
-    let server = RedisServer::start();
-    let (one, two) = (pool(&server, "shop:").await, pool(&server, "shop:").await);
-    let held = one.lock("k").ttl(LONG).acquire().await.unwrap();
-    assert_eq!(held.key().as_str(), "shop:k");
-    assert!(two.lock("k").try_acquire().await.unwrap().is_none());
-    let Some(Holder::Process(holder)) = two.holder("k").await.unwrap() else {
-        panic!("nobody");
-    };
-    assert!(holder.is_this_process());
-    let waiter = tokio::spawn(two.lock("k").ttl(LONG).wait(LONG).acquire());
-    let fence = held.fence();
-    held.release().await.unwrap();
-    assert!(
-        waiter.await.unwrap().unwrap().fence() > fence,
-        "fences rise across pools"
-    );
-    nothing_left(&server).await;
 }
 
 #[tokio::test]
@@ -101,31 +80,57 @@ async fn the_databases_of_a_server_are_apart() {
     assert!(zero.lock("k").try_acquire().await.unwrap().is_none());
 }
 
+/// Each excludes each other, which sees the holder and has its turn after it.
 #[tokio::test]
-async fn a_unix_socket_and_resp2_are_ways_to_the_same_locks() {
+async fn whatever_the_way_to_a_server_its_locks_are_the_same() {
     let server = RedisServer::builder()
         .unix_socket()
         .password("open-sesame")
         .start();
-    let tcp = LockPool::connect(patient(server.url())).await.unwrap();
-    let unix = LockPool::connect(patient(server.unix_url().unwrap()))
-        .await
-        .unwrap();
-    let resp2 = LockPool::connect(patient(format!("{}?protocol=resp2", server.url())))
-        .await
-        .unwrap();
-    for (holder, others) in [
-        (&tcp, [&unix, &resp2]),
-        (&unix, [&tcp, &resp2]),
-        (&resp2, [&tcp, &unix]),
+    let resp2 = format!("{}?protocol=resp2", server.url());
+    let mut pools = Vec::new();
+    for (name, config) in [
+        ("tcp", patient(server.url())),
+        ("unix", patient(server.unix_url().unwrap())),
+        ("resp2", patient(resp2)),
+        ("plain", patient(server.url()).without_scripts()),
     ] {
-        let held = holder.lock("k").ttl(LONG).renew().acquire().await.unwrap();
-        for other in others {
-            assert!(other.lock("k").try_acquire().await.unwrap().is_none());
-        }
-        held.verify().await.unwrap();
-        held.release().await.unwrap();
+        let config = config.namespace("shop:").holder_name(name);
+        pools.push((name, LockPool::connect(config).await.unwrap()));
     }
+    for (name, one) in &pools {
+        for (other, two) in pools.iter().filter(|it| it.0 != *name) {
+            let what = format!("{name}, {other}");
+            let held = one.lock("k").ttl(LONG).renew().acquire().await.unwrap();
+            assert_eq!(held.key().as_str(), "shop:k");
+            assert!(two.lock("k").try_acquire().await.unwrap().is_none());
+            let busy = two.lock("k").wait(Wait::Once).acquire().await;
+            let Err(LockError::Busy { holder, left, .. }) = busy else {
+                panic!("{what}: {busy:?}");
+            };
+            assert!(holder.to_string().contains("of this process"), "{holder}");
+            // A key without scripts outlives its lease by up to 0.25 s.
+            assert!(left <= LONG + ms(250) && left > LONG / 2, "{left:?}");
+            let Some(Holder::Process(holder)) = two.holder("k").await.unwrap() else {
+                panic!("{what}: nobody");
+            };
+            assert!(holder.is_this_process() && holder.host() == *name, "{what}");
+            let waiter = tokio::spawn(two.lock("k").ttl(LONG).wait(LONG).acquire());
+            until("it waits", LONG, async || {
+                let queue = ["ZCARD", "shop:@w:{shop:k}"];
+                server.ask::<usize>(&queue).await == 1
+            })
+            .await;
+            held.verify().await.unwrap();
+            let fence = held.fence();
+            held.release().await.unwrap();
+            let next = waiter.await.unwrap().unwrap();
+            assert!(next.fence() > fence, "{what}: fences rise across pools");
+            next.verify().await.unwrap();
+            next.release().await.unwrap();
+        }
+    }
+    nothing_left(&server).await;
 }
 
 /// Once, `{shop:foo}` with its hash tag had the queue of `foo`, and its waiters blocked those of

@@ -1,11 +1,9 @@
 //! Edge cases of several keys: what happens to all if one is lost, busy, nested, late or can't be
 //! had.
 
-use std::future::poll_fn;
-use std::task::Poll;
-
-use dlock_harness::{Proxy, RedisServer};
-use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, Wait, distributed_lock};
+use dlock_harness::RedisServer;
+use dlock_harness::polls::{Cut, When, dropped_at};
+use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, distributed_lock};
 use tokio::time::Instant;
 
 use crate::backends::{LONG, given_back, is_free, ms, patient, settled, soon};
@@ -218,7 +216,6 @@ async fn what_no_body_began_under_is_not_kept() {
             .ttl(LONG)
             .min_hold(LONG)
             .wait(LONG);
-        let mut both = Box::pin(both.acquire());
         let freeing = pool.clone();
         let others = tokio::spawn(async move {
             settled(&freeing).await;
@@ -227,20 +224,11 @@ async fn what_no_body_began_under_is_not_kept() {
             tokio::time::sleep(ms(30)).await;
             b.release().await.unwrap();
         });
-        let mut polled = 0;
-        let got = poll_fn(|cx| match both.as_mut().poll(cx) {
-            Poll::Ready(got) => Poll::Ready(Some(got)),
-            Poll::Pending => {
-                polled += 1;
-                if polled == polls {
-                    Poll::Ready(None)
-                } else {
-                    Poll::Pending
-                }
-            }
-        });
-        let got = got.await;
-        drop(both);
+        let cut = Cut {
+            polls,
+            when: When::AtOnce,
+        };
+        let got = dropped_at(cut, both.acquire()).await;
         others.await.unwrap();
         if got.is_some() {
             done = true;
@@ -300,43 +288,4 @@ async fn a_server_that_is_busy_is_not_asked_without_a_pause() {
         counts.push(count);
     }
     assert!(counts[1] < counts[0] * 3 + 20, "{counts:?}");
-}
-
-/// Both end in about the time that one takes, not one after the other.
-async fn end_as_soon_as_one(pool: &LockPool) {
-    let one = || pool.lock("a").wait(Wait::Once);
-    one().acquire().await.unwrap_err(); // immediately, if it sees the connection end
-    let begun = Instant::now();
-    one().acquire().await.unwrap_err();
-    let one = begun.elapsed();
-    let begun = Instant::now();
-    let both = pool.lock_all(["a", "b"]).wait(Wait::Once);
-    both.acquire().await.unwrap_err();
-    let both = begun.elapsed();
-    assert!(both < one + ms(700), "one {one:?}, both {both:?}");
-}
-
-async fn hasty(url: String, connect: u64) -> LockPool {
-    let config = Config::new(url)
-        .connect_timeout(ms(connect))
-        .command_timeout(ms(300));
-    LockPool::connect(config).await.unwrap()
-}
-
-#[tokio::test]
-async fn several_end_as_soon_as_one_without_a_server() {
-    let server = RedisServer::start();
-    let pool = hasty(server.url(), 5000).await;
-    server.kill9();
-    end_as_soon_as_one(&pool).await;
-}
-
-#[tokio::test]
-async fn several_end_as_soon_as_one_where_nothing_answers() {
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.addr());
-    let pool = hasty(proxy.url(), 4000).await;
-    proxy.blackhole();
-    proxy.cut_all();
-    end_as_soon_as_one(&pool).await;
 }

@@ -1,11 +1,9 @@
 //! Forged hints, strange data at a minority of the nodes, and a node that answers garbage: no panic,
 //! no hang, no lock for two, no falling fence.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use dlock_harness::fake::{Fake, Says, bulk, honest};
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Fence, LockError, LockPool};
 use futures_util::FutureExt;
@@ -228,41 +226,19 @@ async fn forged_hints() {
     waiter.await.unwrap().release().await.unwrap();
 }
 
-/// Answers everything with this, if it is a command whose words contain `to`; `+OK` else.
-fn fake(to: &'static str, says: &'static str) -> String {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let addr = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || serve(stream, to, says));
-        }
-    });
-    format!("redis://{addr}")
-}
-
-fn serve(mut stream: std::net::TcpStream, to: &str, says: &str) {
+/// Answers everything with this, if it is a command whose words contain `to`.
+fn fake(to: &'static str, says: &'static str) -> Fake {
     const INFO: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:fake\r\nuptime_in_seconds:99999\r\nrole:master\r\n";
-    let mut room = vec![0; 65536];
-    while let Ok(read @ 1..) = stream.read(&mut room) {
-        // One answer for each command: each begins with its number of words.
-        for asked in String::from_utf8_lossy(&room[..read])
-            .to_uppercase()
-            .split("\r\n*")
-        {
-            let answer = match asked {
-                _ if asked.contains(to) => says.to_owned(),
-                _ if asked.contains("HELLO") => "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".to_owned(),
-                _ if asked.contains("INFO") => format!("${}\r\n{INFO}\r\n", INFO.len()),
-                _ if asked.contains("ROLE") => "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".to_owned(),
-                _ if asked.contains("EVAL") => ":1\r\n".to_owned(),
-                _ if asked.contains("TIME") => "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n".to_owned(),
-                _ => "+OK\r\n".to_owned(),
-            };
-            if stream.write_all(answer.as_bytes()).is_err() {
-                return;
-            }
-        }
-    }
+    Fake::start(move |asked| {
+        let command = asked.to_uppercase();
+        Says::This(match command.split(' ').next().unwrap_or_default() {
+            _ if command.contains(to) => says.to_owned(),
+            "INFO" => bulk(INFO),
+            "ROLE" => "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".to_owned(),
+            "EVAL" | "EVALSHA" => ":1\r\n".to_owned(),
+            _ => honest(asked),
+        })
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -293,7 +269,8 @@ async fn a_node_that_answers_garbage() {
     ];
     for (to, says) in garbage {
         let begun = Instant::now();
-        let urls = [nodes.0[0].url(), fake(to, says), nodes.0[1].url()];
+        let fake = fake(to, says);
+        let urls = [nodes.0[0].url(), fake.url(), nodes.0[1].url()];
         let config = dlock_runtime::Config::redlock(urls)
             .max_ttl(MAX_TTL)
             .default_ttl(Duration::from_secs(1))

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, until, wait::pause};
 use dlock_runtime::{Batch, Config, LockError, LockPool, LockRequest, NodeStanding, Refusal};
+use dlock_tests::refusal;
 
 use crate::nodes::Nodes;
 use crate::{CAP, MAX_TTL};
@@ -13,21 +14,11 @@ fn by_name(server: &RedisServer) -> String {
     server.url().replace("127.0.0.1", "localhost")
 }
 
-fn full(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
-}
-
 /// The pool is refused at its start, with these words, and no node has a lock.
 async fn refused(nodes: &Nodes, config: Config, words: &[&str]) {
     let error = LockPool::connect(config).await.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-    let text = full(&error);
+    let text = format!("{error:?}");
     for word in words {
         assert!(text.contains(word), "{word:?} is not in: {text}");
     }
@@ -132,7 +123,7 @@ async fn a_node_that_gets_a_replica_later_is_away() {
     })
     .await;
     let error = LockPool::connect(of(urls())).await.unwrap_err();
-    let text = full(&error);
+    let text = format!("{error:?}");
     assert!(text.contains("a master with 1 replica"), "{text}");
 }
 
@@ -150,7 +141,7 @@ async fn a_fleet_that_only_renews_keeps_its_nodes() {
         pause(MAX_TTL / 10).await;
     }
     let error = LockPool::connect(of(&urls)).await.unwrap_err();
-    let text = full(&error);
+    let text = format!("{error:?}");
     assert!(text.contains("disagree"), "{text}");
     held.release().await.unwrap();
 }
@@ -197,7 +188,7 @@ async fn requests_that_several_nodes_cannot_fulfil() {
     let refused = async |request: LockRequest, word: &str| {
         let error = request.acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-        let text = full(&error);
+        let text = format!("{error:?}");
         assert!(text.contains(word), "{word:?} is not in: {text}");
         no_locks(&nodes).await;
     };
@@ -211,7 +202,7 @@ async fn requests_that_several_nodes_cannot_fulfil() {
     let batch = Batch::new().set("item-data", "1");
     let error = held.write(&batch).await.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-    assert!(full(&error).contains("fence"), "{error:?}");
+    assert!(format!("{error:?}").contains("fence"), "{error:?}");
     for node in &nodes.0 {
         assert_eq!(node.ask::<u64>(&["EXISTS", "item-data"]).await, 0);
     }
@@ -243,11 +234,7 @@ async fn a_second_kind_is_refused_though_a_node_has_lost_the_first() {
             [nested, tried.unwrap()]
         });
         for error in errors.await.unwrap() {
-            let reason = match error {
-                LockError::Refused { reason, .. } => reason,
-                other => panic!("{other:?}"),
-            };
-            assert_eq!(reason, Refusal::WrongKind);
+            assert_eq!(refusal(&error), Some(Refusal::WrongKind), "{error:?}");
         }
         nodes.until_empty("item").await;
     }
@@ -267,7 +254,7 @@ async fn nodes_that_answer_are_not_called_unreachable() {
     nodes.0[1].cmd(&["DEL", "lock:item"]).await;
     nodes.0[2].kill9();
     let error = pool.lock("item").try_acquire().await.unwrap_err();
-    let said = full(&error);
+    let said = format!("{error:?}");
     assert!(matches!(error, LockError::Unavailable { .. }), "{said}");
     assert!(
         !said.contains("can't be reached") && said.contains(" (redlock://"),

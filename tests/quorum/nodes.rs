@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockPool};
+use dlock_tests::served::uptime;
 
 use crate::{CAP, MAX_TTL};
 
@@ -25,12 +26,7 @@ impl Nodes {
     pub(crate) async fn until_voting(&self, max_ttl: Duration) {
         for node in &self.0 {
             until("a node is up for long enough to vote", CAP, async || {
-                let info: String = node.ask(&["INFO", "server"]).await;
-                let uptime = info
-                    .lines()
-                    .find_map(|it| it.strip_prefix("uptime_in_seconds:"));
-                let uptime: u64 = uptime.unwrap().trim().parse().unwrap();
-                Duration::from_secs(uptime) > max_ttl
+                uptime(node).await > max_ttl
             })
             .await;
         }

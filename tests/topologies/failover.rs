@@ -46,14 +46,18 @@ async fn goes_on(
 
 #[tokio::test]
 async fn a_lock_goes_on_when_its_master_is_killed() {
-    let watched = Watched::start().await;
-    let [one, two] = [pool(&watched).await, pool(&watched).await];
+    check_killed(&Watched::start().await).await;
+}
+
+/// It is held and handed on.
+pub(crate) async fn check_killed(watched: &Watched) {
+    let [one, two] = [pool(watched).await, pool(watched).await];
     let held = request(&one).acquire().await.unwrap();
     let waiter = waiter(&two);
     watched.servers[0].replicated(2).await;
     watched.servers[0].kill9();
     let new = watched.moved_from(0, &[0, 1, 2]).await;
-    goes_on(&watched, held, waiter, new).await;
+    goes_on(watched, held, waiter, new).await;
 }
 
 /// It answers nothing, and when it goes on it believes to be the master still.

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_harness::{RedisServer, Watched, until};
+use dlock_harness::{Fake, RedisServer, Watched, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool};
 
 use crate::CAP;
-use crate::fake::{ALL, Fake, FakeSentinel};
+use crate::fake::{ALL, Kind, sentinel};
 
 /// What a loaded machine adds.
 const SLACK: Duration = Duration::from_secs(3);
@@ -14,15 +14,15 @@ const SLACK: Duration = Duration::from_secs(3);
 /// What one connection may take: 128 KiB, and what the system's buffers on both sides hold.
 const MOST: u64 = 16 << 20;
 
-fn url(watched: &Watched, honest: usize, hostile: &[FakeSentinel]) -> String {
+fn url(watched: &Watched, honest: usize, hostile: &[Fake]) -> String {
     let honest = watched.sentinels[..honest].iter().map(RedisServer::addr);
-    let hosts = honest.chain(hostile.iter().map(|it| it.addr));
+    let hosts = honest.chain(hostile.iter().map(Fake::addr));
     let hosts: Vec<String> = hosts.map(|it| it.to_string()).collect();
     format!("redis+sentinel://{}/locks", hosts.join(","))
 }
 
-fn pair(fake: Fake) -> Vec<FakeSentinel> {
-    (0..2).map(|_| FakeSentinel::start(fake)).collect()
+fn pair(kind: Kind) -> Vec<Fake> {
+    (0..2).map(|_| sentinel(kind)).collect()
 }
 
 async fn held(pool: &LockPool, key: String) -> LockGuard {
@@ -59,7 +59,7 @@ async fn a_minority_of_hostile_sentinels_changes_nothing() {
             assert!(taken <= MOST, "{fake:?}: {taken} bytes");
             // All of it was read, as many pushes as fit.
             assert!(
-                fake != Fake::Flooding || taken >= 128 << 10,
+                fake != Kind::Flooding || taken >= 128 << 10,
                 "{taken} bytes"
             );
         }

@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use dlock_harness::wait;
+use dlock_harness::{Proxy, wait};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest};
 use dlock_tests::served::{QUORUM_TTL, Served, Wires};
 use futures_util::future::join_all;
@@ -81,6 +81,21 @@ const WAYS: [Way; 11] = [
     ),
 ];
 
+/// What happens to each wire.
+type Fault = (&'static str, fn(&Proxy));
+
+const FAULTS: [Fault; 3] = [
+    ("silent", Proxy::blackhole),
+    ("silent, also to new connections", |wire| {
+        wire.blackhole();
+        wire.cut_all();
+    }),
+    ("refused", |wire| {
+        wire.refuse();
+        wire.cut_all();
+    }),
+];
+
 /// The keys of a way, all in one slot of a cluster or not.
 fn keys(way: &str, are_in_one_slot: bool) -> Vec<String> {
     let key = |nth| {
@@ -106,10 +121,12 @@ async fn in_time<T>(what: &str, bound: Duration, call: impl Future<Output = T>) 
 async fn all_in_time(topology: &str, config: Config) {
     let config = config.connect_timeout(CAP).command_timeout(COMMAND_TIMEOUT);
     let _holders = over_long_wires(topology, &config).await;
-    let wires = Wires::default();
-    let pool = pool_over(&wires, config.clone()).await;
-    let (silence, what) = (|| wires.are_silent(), format!("{topology}, silent"));
-    ask_for_what_is_held(&what, &pool, false, silence).await;
+    for (fault, begins) in FAULTS {
+        let wires = Wires::default();
+        let pool = pool_over(&wires, config.clone()).await;
+        let what = format!("{topology}, {fault}");
+        ask_for_what_is_held(&what, &pool, false, || wires.all_are(begins)).await;
+    }
     give_back(topology, config).await;
 }
 
@@ -179,7 +196,7 @@ async fn give_back(topology: &str, config: Config) {
         renewed(&pool, "extended").await,
         renewed(&pool, "released").await,
     );
-    wires.are_silent();
+    wires.all_are(Proxy::blackhole);
     wait::pause(LONG * 2).await;
     let extended = extended.iter().map(async |guard| {
         let what = format!("{topology}, {}", guard.key());

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, LostCause, Refusal, Wait};
-use dlock_tests::patient;
 use dlock_tests::served::{documented_rules, documented_user};
+use dlock_tests::{patient, refusal};
 use futures_util::future::join_all;
 
 const CAP: Duration = Duration::from_secs(30);
@@ -39,14 +39,7 @@ async fn calls(server: &RedisServer, command: &str) -> u64 {
 }
 
 fn assert_not_replicated(error: &LockError) {
-    let is_typed = matches!(
-        error,
-        LockError::Refused {
-            reason: Refusal::NotReplicated,
-            ..
-        }
-    );
-    assert!(is_typed, "{error:?}");
+    assert_eq!(refusal(error), Some(Refusal::NotReplicated), "{error:?}");
 }
 
 #[tokio::test]

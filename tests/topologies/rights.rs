@@ -1,9 +1,9 @@
 //! Users with only the documented rights, at the servers and at the sentinels.
 
 use dlock_harness::{RedisServer, Watched, until};
-use dlock_runtime::{LockError, LockPool, Refusal, Wait};
-use dlock_tests::patient;
+use dlock_runtime::{LockPool, Refusal, Wait};
 use dlock_tests::served::{documented_sentinel_rules, documented_user};
+use dlock_tests::{patient, refusal};
 
 use crate::{CAP, until_asked};
 use dlock_tests::recorded as log;
@@ -75,14 +75,8 @@ async fn a_right_that_is_missing_at_the_sentinels_is_named() {
         if missing.starts_with("+sentinel") || *missing == "+hello" {
             let error = connected.map(drop).unwrap_err();
             let text = format!("{error:?}");
-            let is_named = matches!(
-                error,
-                LockError::Refused {
-                    reason: Refusal::NoPermission,
-                    ..
-                }
-            );
-            assert!(is_named && text.contains(&missing[1..]), "{text}");
+            assert_eq!(refusal(&error), Some(Refusal::NoPermission), "{text}");
+            assert!(text.contains(&missing[1..]), "{text}");
             continue;
         }
         // Locks go on; a failover is noticed later.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, Watched, until};
 use dlock_runtime::{Config, LockError, LockPool, Refusal};
-use dlock_tests::patient;
+use dlock_tests::{patient, refusal, works};
 
 use crate::CAP;
 use dlock_tests::recorded as log;
@@ -46,13 +46,7 @@ async fn the_master_that_a_majority_names_is_used() {
         "{text}"
     );
     // What is connected goes on.
-    pool.lock("k")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    works(&pool, "k").await.unwrap();
     watched.sentinels[0].cont();
     LockPool::connect(patient(watched.url())).await.unwrap();
 }
@@ -141,14 +135,7 @@ async fn sentinels_with_a_password_of_their_own() {
         sentinel.cmd(&user).await;
     }
     let (error, text) = refused(patient(watched.url())).await;
-    let is_login = matches!(
-        error,
-        LockError::Refused {
-            reason: Refusal::SentinelAuth,
-            ..
-        }
-    );
-    assert!(is_login, "{text}");
+    assert_eq!(refusal(&error), Some(Refusal::SentinelAuth), "{text}");
     assert!(
         text.contains("`sentinel_pass`") && !text.contains("before the host"),
         "{text}"
@@ -158,11 +145,5 @@ async fn sentinels_with_a_password_of_their_own() {
     let pool = LockPool::connect(patient(watched.url() + "?sentinel_pass=canary-a"));
     let pool = pool.await.unwrap();
     assert!(!format!("{pool:?}").contains("canary"));
-    pool.lock("k")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    works(&pool, "k").await.unwrap();
 }

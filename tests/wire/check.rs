@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, until, wait};
 use dlock_runtime::{Concern, Config, Finding, LockError, LockPool};
-use dlock_tests::patient;
 use dlock_tests::served::documented_rules;
+use dlock_tests::{patient, works};
 
 use crate::connect;
 use crate::record::lines;
@@ -270,7 +270,7 @@ async fn each_missing_right_is_named() {
             }
             lab.rules([right]).await;
             assert_eq!(check(&pool).await, [], "{right}");
-            pool_works(&pool).await;
+            works(&pool, "k").await.unwrap();
         }
         lab.server().cmd(&["DEL", "lock:@fence"]).await;
         lab.server().cmd(&["ACL", "LOG", "RESET"]).await;
@@ -317,17 +317,7 @@ async fn a_user_without_any_right_in_scripts_gets_them_by_the_advice() {
         rounds += 1;
         assert!(rounds < 6, "{findings:#?}");
     }
-    pool_works(&lab.pool().await.unwrap()).await;
-}
-
-async fn pool_works(pool: &LockPool) {
-    pool.lock("k")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    works(&lab.pool().await.unwrap(), "k").await.unwrap();
 }
 
 #[tokio::test]

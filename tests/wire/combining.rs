@@ -9,12 +9,12 @@ use crate::connect;
 use crate::record::{Line, lines};
 
 /// What clients send to acquire this many locks at the same time, and to release them.
-async fn sent(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<Line>; 2] {
+async fn sent(server: &RedisServer, pool: &LockPool, keys: &[String]) -> [Vec<Line>; 2] {
     // From then on the scripts are known, the single ones and the combined one.
-    give_back(take(pool, 1).await).await;
-    give_back(take(pool, locks).await).await;
+    give_back(take(pool, &keys[..1]).await).await;
+    give_back(take(pool, keys).await).await;
     let monitor = server.monitor();
-    let guards = take(pool, locks).await;
+    let guards = take(pool, keys).await;
     let acquires = lines(&monitor).await.len();
     give_back(guards).await;
     let mut lines = lines(&monitor).await;
@@ -26,14 +26,23 @@ async fn sent(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<Line>
 }
 
 /// The number of keys that each of these commands names.
-async fn commands(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<usize>; 2] {
-    let keys = |line: &Line| line.words[2].parse().unwrap();
-    let sent = sent(server, pool, locks).await;
-    sent.map(|lines| lines.iter().map(keys).collect())
+pub(crate) async fn commands(
+    server: &RedisServer,
+    pool: &LockPool,
+    keys: &[String],
+) -> [Vec<usize>; 2] {
+    let named = |line: &Line| line.words[2].parse().unwrap();
+    let sent = sent(server, pool, keys).await;
+    sent.map(|lines| lines.iter().map(named).collect())
 }
 
-async fn take(pool: &LockPool, locks: usize) -> Vec<LockGuard> {
-    let requests = (0..locks).map(|it| pool.lock(format!("key:{it}")).acquire());
+/// So many keys that begin so.
+pub(crate) fn keys(begin: &str, number: usize) -> Vec<String> {
+    (0..number).map(|it| format!("{begin}:{it}")).collect()
+}
+
+async fn take(pool: &LockPool, keys: &[String]) -> Vec<LockGuard> {
+    let requests = keys.iter().map(|it| pool.lock(it).acquire());
     try_join_all(requests).await.unwrap()
 }
 
@@ -48,7 +57,10 @@ async fn many_at_once_are_four_commands() {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
     let all = vec![4, 4, 1 + 2 * 16, 1 + 2 * 14];
-    assert_eq!(commands(&server, &pool, 32).await, [all.clone(), all]);
+    assert_eq!(
+        commands(&server, &pool, &keys("key", 32)).await,
+        [all.clone(), all]
+    );
 }
 
 /// The server is never busy with one command for longer than 64 locks take.
@@ -56,7 +68,7 @@ async fn many_at_once_are_four_commands() {
 async fn a_command_has_no_more_than_64_locks() {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
-    let [acquires, releases] = commands(&server, &pool, 200).await;
+    let [acquires, releases] = commands(&server, &pool, &keys("key", 200)).await;
     for keys in [acquires, releases] {
         assert_eq!(keys[..4], [4, 4, 1 + 2 * 64, 1 + 2 * 64], "{keys:?}");
         let locks = |keys: &usize| (keys - 1) / 2;
@@ -69,7 +81,7 @@ async fn a_command_has_no_more_than_64_locks() {
 async fn what_is_the_same_for_all_of_a_batch_is_said_once() {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
-    let [acquires, releases] = sent(&server, &pool, 32).await;
+    let [acquires, releases] = sent(&server, &pool, &keys("key", 32)).await;
     let besides = |lines: &[Line]| {
         let all = lines.last().unwrap().words.len();
         // EVALSHA, its hash, the number of keys, the counter; last, the fleet's secret
@@ -83,7 +95,10 @@ async fn what_is_the_same_for_all_of_a_batch_is_said_once() {
 async fn two_at_once_do_not_wait_for_each_other() {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
-    assert_eq!(commands(&server, &pool, 2).await, [[4, 4], [4, 4]]);
+    assert_eq!(
+        commands(&server, &pool, &keys("key", 2)).await,
+        [[4, 4], [4, 4]]
+    );
 }
 
 /// With a limit on commands in flight, which the client library enforces, nothing is combined.
@@ -92,5 +107,8 @@ async fn with_a_limit_each_goes_by_itself() {
     let server = RedisServer::start();
     let config = patient(server.url()).max_in_flight(4);
     let pool = LockPool::connect(config).await.unwrap();
-    assert_eq!(commands(&server, &pool, 8).await, [[4; 8], [4; 8]]);
+    assert_eq!(
+        commands(&server, &pool, &keys("key", 8)).await,
+        [[4; 8], [4; 8]]
+    );
 }

@@ -53,6 +53,8 @@ async fn check_works_over(server: &RedisServer, pool: &LockPool, expected: &str)
         async || protocols(server).await == [expected, expected],
     )
     .await;
+    let heard: Vec<String> = server.ask(&["PUBSUB", "CHANNELS"]).await;
+    assert_eq!(heard.is_empty(), expected == "2", "{heard:?}");
     assert_eq!(guard.release().await.unwrap(), Released::Freed);
     drop(lock().acquire().await.unwrap());
     until("a dropped guard's key is gone", CAP, async || {

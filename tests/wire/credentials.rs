@@ -8,15 +8,10 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, Credentials, LockError, LockPool, Wait};
-use dlock_tests::patient;
+use dlock_tests::{patient, works};
 use tokio::net::TcpStream;
 
 const CAP: Duration = Duration::from_secs(20);
-
-async fn works(pool: &LockPool) -> Result<(), LockError> {
-    pool.lock("item:7").acquire().await?.release().await?;
-    Ok(())
-}
 
 /// A password that the test changes, and how often it was asked for.
 #[derive(Clone, Default)]
@@ -78,16 +73,16 @@ async fn a_password_that_changes_is_asked_for_at_each_connect() {
         let pool = LockPool::connect(vault.given_to(patient(&url)))
             .await
             .unwrap();
-        works(&pool).await.unwrap();
+        works(&pool, "k").await.unwrap();
         assert_eq!(vault.asked(), 1, "once for each connection");
 
         user(&server, "second-canary").await; // open connections stay logged in
-        works(&pool).await.unwrap();
+        works(&pool, "k").await.unwrap();
         assert_eq!(vault.asked(), 1);
 
         server.cmd(&["CLIENT", "KILL", "USER", "dlock"]).await;
         until("the login is refused", CAP, async || {
-            let error = works(&pool).await.err();
+            let error = works(&pool, "k").await.err();
             let text = format!("{error:?}");
             assert!(!text.contains("canary"), "{text}");
             text.contains("the server refuses the credentials that the provider gave")
@@ -98,7 +93,7 @@ async fn a_password_that_changes_is_asked_for_at_each_connect() {
         let guard = waiter.await.unwrap().unwrap(); // it waited through the refusals
         guard.release().await.unwrap();
         until("it has logged in again", CAP, async || {
-            works(&pool).await.is_ok()
+            works(&pool, "k").await.is_ok()
         })
         .await;
         assert!(vault.asked() >= 3);
@@ -126,7 +121,10 @@ async fn a_provider_that_fails_is_asked_again() {
         "{text}"
     );
     vault.holds("canary");
-    until("it has logged in", CAP, async || works(&pool).await.is_ok()).await;
+    until("it has logged in", CAP, async || {
+        works(&pool, "k").await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use dlock_harness::RedisServer;
-use dlock_runtime::{Holder, LockError, LockGuard, LockPool, Released};
+use dlock_runtime::{Holder, LockError, LockGuard, LockPool, Released, Wait};
+use dlock_tests::patient;
 use redis::aio::MultiplexedConnection;
 
 use crate::connect;
@@ -77,48 +78,46 @@ fn left_of_foreign(error: LockError) -> Duration {
     }
 }
 
-#[tokio::test]
-async fn a_foreign_holder_excludes_us_whatever_its_token() {
-    let server = RedisServer::start();
-    let pool = connect(server.url()).await;
-    for token in TOKENS {
-        let mut foreign = Foreign::new(&server, token).await;
-        assert!(foreign.try_lock(Duration::from_secs(30)).await);
-        assert!(pool.lock("key").try_acquire().await.unwrap().is_none());
-        let wait = pool.lock("key").wait(Duration::from_millis(250));
-        let left = left_of_foreign(wait.acquire().await.unwrap_err());
-        assert!(left <= Duration::from_secs(30) && left > Duration::from_secs(20));
-        assert_eq!(pool.holder("key").await.unwrap(), Some(Holder::Foreign));
-        // Our attempts changed nothing: the lock is still the foreign program's, for as long as
-        // before.
-        assert!(server.pttl(KEY).await <= 30_000);
-        assert!(foreign.unlock().await, "{token:?} lost its lock");
-    }
+/// With scripts and without.
+async fn both_ways(server: &RedisServer) -> [LockPool; 2] {
+    let plain = LockPool::connect(patient(server.url()).without_scripts());
+    [connect(server.url()).await, plain.await.unwrap()]
 }
 
 #[tokio::test]
-async fn we_get_the_lock_when_a_foreign_holder_gives_it_back() {
+async fn a_foreign_holder_excludes_us_whatever_its_token() {
     let server = RedisServer::start();
-    let pool = connect(server.url()).await;
-    let mut foreign = Foreign::new(&server, TOKENS[0]).await;
-    assert!(foreign.try_lock(Duration::from_secs(60)).await);
-    let waiting = pool.lock("key").wait(Duration::from_secs(20)).acquire();
-    let waiting = tokio::spawn(waiting);
-    tokio::task::yield_now().await;
-    assert!(foreign.unlock().await);
-    waiting.await.unwrap().unwrap().release().await.unwrap();
+    for pool in both_ways(&server).await {
+        for token in TOKENS {
+            let mut foreign = Foreign::new(&server, token).await;
+            assert!(foreign.try_lock(Duration::from_secs(30)).await);
+            assert!(pool.lock("key").try_acquire().await.unwrap().is_none());
+            for wait in [Wait::Once, Wait::For(Duration::from_millis(250))] {
+                let asked = pool.lock("key").wait(wait).acquire().await;
+                let left = left_of_foreign(asked.unwrap_err());
+                assert!(left <= Duration::from_secs(30) && left > Duration::from_secs(20));
+            }
+            assert_eq!(pool.holder("key").await.unwrap(), Some(Holder::Foreign));
+            // Our attempts changed nothing: the lock is still the foreign program's, for as long as
+            // before.
+            assert!(server.pttl(KEY).await <= 30_000);
+            assert!(foreign.unlock().await, "{token:?} lost its lock");
+        }
+    }
 }
 
 #[tokio::test]
 async fn we_get_the_lock_when_a_foreign_lease_ends() {
     let server = RedisServer::start();
-    let pool = connect(server.url()).await;
-    let mut foreign = Foreign::new(&server, TOKENS[1]).await;
-    assert!(foreign.try_lock(Duration::from_millis(400)).await);
-    let guard = pool.lock("key").wait(Duration::from_secs(20)).acquire();
-    let guard = guard.await.unwrap();
-    assert!(!foreign.unlock().await, "their lease was over");
-    guard.verify().await.unwrap();
+    for pool in both_ways(&server).await {
+        let mut foreign = Foreign::new(&server, TOKENS[1]).await;
+        assert!(foreign.try_lock(Duration::from_millis(400)).await);
+        let guard = pool.lock("key").wait(Duration::from_secs(20)).acquire();
+        let guard = guard.await.unwrap();
+        assert!(!foreign.unlock().await, "their lease was over");
+        guard.verify().await.unwrap();
+        guard.release().await.unwrap();
+    }
 }
 
 async fn check_they_can_do_nothing(server: &RedisServer, pool: &LockPool) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Child, RedisServer, until};
+use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockError, LockGuard, LockPool, Wait};
 use dlock_tests::patient;
 use tokio::task::JoinHandle;
@@ -14,6 +14,9 @@ use crate::record::{Call, Line, lines};
 const CAP: Duration = Duration::from_secs(20);
 const TTL: Duration = Duration::from_secs(30);
 const COUNTER: &str = "lock:@fence";
+
+/// A queue that nobody waits in ends by itself after so long.
+const QUEUE_ENDS: Duration = Duration::from_secs(7);
 
 /// The members of a sorted set with their scores.
 async fn members(server: &RedisServer, key: &str) -> Vec<(String, f64)> {
@@ -117,38 +120,6 @@ async fn an_entry_names_its_channel_and_its_lease_and_is_what_is_granted() {
     assert_eq!(server.keys().await, [COUNTER]);
 }
 
-/// The tag keeps the three keys in one slot of a cluster, and one key pattern covers them.
-#[tokio::test]
-async fn a_key_with_a_hash_tag_keeps_it_in_its_queues_names() {
-    let server = RedisServer::start();
-    let pool = connect(server.url()).await;
-    let _held = pool.lock("user:{7}:x").acquire().await.unwrap();
-    let sets = ["lock:@w#user:{7}:x", "lock:@a#user:{7}:x"];
-    let (_, waiter) = queued(&server, &pool, "user:{7}:x", sets).await;
-    assert_eq!(
-        server.keys().await,
-        [sets[1], COUNTER, sets[0], "lock:user:{7}:x"]
-    );
-    waiter.abort();
-}
-
-#[tokio::test]
-async fn an_entry_of_a_connection_without_pushes_has_no_channel() {
-    let server = RedisServer::start();
-    let pool = connect(format!("{}?protocol=resp2", server.url())).await;
-    let _held = pool.lock("key").acquire().await.unwrap();
-    let sets = ["lock:@w:{lock:key}", "lock:@a:{lock:key}"];
-    let (entry, waiter) = queued(&server, &pool, "key", sets).await;
-    let fields: Vec<&str> = entry.split('|').collect();
-    let [_, kind, _, channel, lease, ..] = fields[..] else {
-        panic!("{entry}");
-    };
-    assert_eq!([kind, channel, lease], ["x", "", "30000"]);
-    let heard: Vec<String> = server.ask(&["PUBSUB", "CHANNELS"]).await;
-    assert!(heard.is_empty(), "{heard:?}");
-    waiter.abort();
-}
-
 /// The number of queue entries after each command that added or removed one, from the record.
 fn places(said: &[Line]) -> Vec<usize> {
     let mut there: Vec<&str> = Vec::new();
@@ -193,61 +164,31 @@ async fn twenty_local_waiters_have_one_place() {
     assert_eq!(server.keys().await, [COUNTER]);
 }
 
+/// They are dropped, or their wait is over: long before the queue would end by itself.
 #[tokio::test]
 async fn who_stops_waiting_leaves_no_place() {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
     let held = pool.lock("key").acquire().await.unwrap();
-    let waiters: Vec<_> = (0..20).map(|_| wait_for(&pool, "key")).collect();
-    until("it is in the queue", CAP, async || {
-        server.keys().await.len() == 4
-    })
-    .await;
-    waiters.iter().for_each(JoinHandle::abort);
-    until("the queue is gone", CAP, async || {
-        server.keys().await == [COUNTER, "lock:key"]
-    })
-    .await;
-    assert!(held.is_held());
-    held.release().await.unwrap();
-    assert_eq!(server.keys().await, [COUNTER]);
-}
-
-#[tokio::test]
-async fn whose_wait_is_over_leaves_no_place() {
-    let server = RedisServer::start();
-    let pool = connect(server.url()).await;
-    let _held = pool.lock("key").acquire().await.unwrap();
-    let wait = pool.lock("key").wait(Duration::from_millis(200)).acquire();
-    assert!(wait.await.unwrap_err().is_busy());
-    until("the queue is gone", CAP, async || {
-        server.keys().await == [COUNTER, "lock:key"]
-    })
-    .await;
-}
-
-/// No process is left to remove the entry; it ends by itself, and nothing waits for that.
-#[tokio::test]
-async fn the_place_of_a_killed_process_ends_by_itself() {
-    const NO_ENVS: [(&str, &str); 0] = [];
-    let server = RedisServer::start();
-    let pool = connect(server.url()).await;
-    let held = pool.lock("counter").acquire().await.unwrap();
-    let arguments = ["hold", &server.url(), "ttl_ms=30000"];
-    let mut worker = Child::spawn(env!("CARGO_BIN_EXE_worker"), arguments, NO_ENVS);
-    until("it is in the queue", CAP, async || {
-        server.keys().await.len() == 4
-    })
-    .await;
-    worker.kill();
-    for set in ["lock:@w:{lock:counter}", "lock:@a:{lock:counter}"] {
-        let left = server.pttl(set).await;
-        assert!((1..=7000).contains(&left), "{set}: {left} ms");
+    for wait in [Wait::Forever, Wait::For(Duration::from_millis(200))] {
+        let request = || pool.lock("key").ttl(TTL).wait(wait);
+        let waiters: Vec<_> = (0..20).map(|_| tokio::spawn(request().acquire())).collect();
+        until("it is in the queue", CAP, async || {
+            server.keys().await.len() == 4
+        })
+        .await;
+        for waiter in waiters {
+            if wait == Wait::Forever {
+                waiter.abort();
+            } else {
+                assert!(waiter.await.unwrap().unwrap_err().is_busy());
+            }
+        }
+        until("the queue is gone", QUEUE_ENDS / 2, async || {
+            server.keys().await == [COUNTER, "lock:key"]
+        })
+        .await;
     }
-    until("the queue is gone", CAP, async || {
-        server.keys().await == [COUNTER, "lock:counter"]
-    })
-    .await;
     assert!(held.is_held());
     held.release().await.unwrap();
     assert_eq!(server.keys().await, [COUNTER]);

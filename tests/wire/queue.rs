@@ -101,18 +101,10 @@ async fn check_two_commands_a_hand_over(waiters: usize) {
 }
 
 #[tokio::test]
-async fn a_hand_over_is_two_commands_with_2_waiters_in_each_process() {
-    check_two_commands_a_hand_over(2).await;
-}
-
-#[tokio::test]
-async fn a_hand_over_is_two_commands_with_10_waiters_in_each_process() {
-    check_two_commands_a_hand_over(10).await;
-}
-
-#[tokio::test]
-async fn a_hand_over_is_two_commands_with_100_waiters_in_each_process() {
-    check_two_commands_a_hand_over(100).await;
+async fn a_hand_over_is_two_commands_however_many_wait() {
+    for waiters in [2, 10, 100] {
+        check_two_commands_a_hand_over(waiters).await;
+    }
 }
 
 /// Two commands for a chain of 17 holders.
@@ -207,13 +199,11 @@ async fn check_an_idle_queue_is_cheap(tasks: usize) {
 }
 
 #[tokio::test]
-async fn one_waiting_task_sends_about_a_command_a_second() {
-    check_an_idle_queue_is_cheap(1).await;
-}
-
-#[tokio::test]
-async fn fifty_waiting_tasks_send_no_more_than_one() {
-    check_an_idle_queue_is_cheap(50).await;
+async fn one_waiting_task_or_fifty_send_about_a_command_a_second() {
+    tokio::join!(
+        check_an_idle_queue_is_cheap(1),
+        check_an_idle_queue_is_cheap(50)
+    );
 }
 
 /// The cost is per key, not per process: two keys cost twice as much, and no more.

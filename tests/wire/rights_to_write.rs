@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use dlock_runtime::{Batch, LockError, Refusal};
+use dlock_runtime::{Batch, Refusal};
+use dlock_tests::refusal;
 use dlock_tests::served::documented_rules;
 
 use crate::user::Lab;
@@ -69,11 +70,6 @@ async fn the_documented_rights_are_enough() {
     assert_eq!(lab.refused().await, [""; 0]);
 }
 
-fn is_no_permission(error: &LockError) -> bool {
-    let expected = Refusal::NoPermission;
-    matches!(error, LockError::Refused { reason, .. } if *reason == expected)
-}
-
 #[tokio::test]
 async fn each_right_is_missed_and_the_error_says_how_far_it_came() {
     let lab = lab().await;
@@ -83,7 +79,11 @@ async fn each_right_is_missed_and_the_error_says_how_far_it_came() {
         lab.rules([right.replacen('+', "-", 1).as_str()]).await;
         lab.server().cmd(&["DEL", "b{item:7}"]).await;
         let error = lock.write(&every_command()).await.unwrap_err();
-        assert!(is_no_permission(&error), "{right}: {error:?}");
+        assert_eq!(
+            refusal(&error),
+            Some(Refusal::NoPermission),
+            "{right}: {error:?}"
+        );
         let is_before = ["+type", "+hget"].contains(right);
         let said = format!("{error:?}");
         let left = if is_before { -2 } else { 0 };
@@ -119,7 +119,7 @@ async fn the_error_says_in_words_how_much_of_the_batch_is_written() {
         }
         let batch = batch.sadd("s{item:7}", "x").incr_by("n{item:7}", 1);
         let error = lock.write(&batch).await.unwrap_err();
-        assert!(is_no_permission(&error), "{error:?}");
+        assert_eq!(refusal(&error), Some(Refusal::NoPermission), "{error:?}");
         assert!(format!("{error:?}").contains(said), "{said}: {error:?}");
     }
 }
@@ -132,7 +132,7 @@ async fn a_data_key_outside_the_pattern_stops_the_whole_batch() {
     let lock = lock.await.unwrap();
     let batch = Batch::new().set("a{other:7}", "x");
     let error = lock.write(&batch).await.unwrap_err();
-    assert!(is_no_permission(&error), "{error:?}");
+    assert_eq!(refusal(&error), Some(Refusal::NoPermission), "{error:?}");
     let inside = Batch::new().set("lock:data{other:7}", "x");
     lock.write(&inside.clone().set("a{other:7}", "x"))
         .await

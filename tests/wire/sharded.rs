@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, Sharded, until};
-use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, LostCause, Refusal};
+use dlock_runtime::{Concern, Config, LockError, LockPool, LostCause, Refusal};
 use dlock_tests::patient;
 use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 
+use crate::combining::{commands, keys};
 use crate::connect;
 use crate::record::lines;
 
@@ -20,27 +21,6 @@ fn config(sharded: &Sharded) -> Config {
 
 async fn pool(config: Config) -> LockPool {
     LockPool::connect(config).await.unwrap()
-}
-
-/// The sizes of the commands, in keys, that take these locks at the same time.
-async fn commands(sharded: &Sharded, pool: &LockPool, keys: &[String]) -> Vec<usize> {
-    let take = async || {
-        let requests = keys.iter().map(|key| pool.lock(key).acquire());
-        try_join_all(requests).await.unwrap()
-    };
-    give_back(take().await).await; // from then on the scripts are known
-    let monitor = sharded.server.monitor();
-    let held = take().await;
-    let lines = lines(&monitor).await;
-    give_back(held).await;
-    let scripts = lines.iter().filter(|line| line.by_client);
-    let scripts = scripts.filter(|line| line.words[0].starts_with("EVAL"));
-    scripts.map(|it| it.words[2].parse().unwrap()).collect()
-}
-
-async fn give_back(guards: Vec<LockGuard>) {
-    let releases = guards.into_iter().map(LockGuard::release);
-    try_join_all(releases).await.unwrap();
 }
 
 #[tokio::test]
@@ -134,11 +114,10 @@ async fn a_redirect_is_a_refusal_that_changes_nothing() {
 async fn locks_of_one_slot_share_commands_and_others_do_not() {
     let sharded = Sharded::start().await;
     let pool = pool(config(&sharded)).await;
-    let apart: Vec<String> = (0..32).map(|it| format!("key:{it}")).collect();
-    assert_eq!(commands(&sharded, &pool, &apart).await, [4; 32]);
-    let together: Vec<String> = (0..32).map(|it| format!("{{tag}}:{it}")).collect();
-    let all = [4, 4, 1 + 2 * 16, 1 + 2 * 14];
-    assert_eq!(commands(&sharded, &pool, &together).await, all);
+    let sent = commands(&sharded.server, &pool, &keys("key", 32)).await;
+    assert_eq!(sent, [[4; 32], [4; 32]]);
+    let sent = commands(&sharded.server, &pool, &keys("{tag}", 32)).await;
+    assert_eq!(sent, [[4, 4, 1 + 2 * 16, 1 + 2 * 14]; 2]);
 
     // The documented name of a counter: the smallest number that hashes to the slot.
     let slot: u64 = sharded

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
-use dlock_runtime::{LockGuard, LockPool, Released, Wait};
+use dlock_runtime::{LockError, LockGuard, LockPool, Released, Wait};
 use dlock_tests::patient;
 use tokio::task::JoinHandle;
 
@@ -193,11 +193,19 @@ impl Lab {
         }
         let ended = tokio::spawn(async move {
             match (transaction, held) {
-                (Extend, Some(held)) => (held.extend(2 * LONG).await.is_ok(), Some(held)),
-                (_, Some(held)) => {
-                    let released = held.release().await.unwrap();
-                    (released == Released::Freed, None)
+                (Extend, Some(held)) => {
+                    let extended = held.extend(2 * LONG).await;
+                    let is_lost = extended.as_ref().is_err_and(LockError::is_lost);
+                    assert!(extended.is_ok() || is_lost, "{extended:?}");
+                    (!is_lost, Some(held))
                 }
+                (_, Some(held)) => match held.release().await.unwrap() {
+                    Released::Freed => (true, None),
+                    released => {
+                        assert_eq!(released, Released::NotHeld);
+                        (false, None)
+                    }
+                },
                 (_, None) => (true, None),
             }
         });

@@ -6,11 +6,10 @@
 
 use std::time::Duration;
 
+use dlock_harness::polls::{Cut, When, at_every_poll, dropped_at};
 use dlock_harness::resp::words;
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
-use dlock_runtime::{Config, LockPool};
-use futures_util::future::{Either, select};
-use std::pin::pin;
+use dlock_runtime::{Config, LockGuard, LockPool};
 
 use crate::{CAP, LONG, connect, plain, wait_for};
 
@@ -46,7 +45,8 @@ impl Lab {
 
     async fn free(&self) {
         until("nothing is left", SOON, async || {
-            self.server.keys().await == ["lock:@fence"]
+            let keys = self.server.keys().await;
+            keys.iter().all(|key| key == "lock:@fence") // none was drawn before the first command
         })
         .await;
     }
@@ -86,61 +86,27 @@ async fn a_waiter_survives_a_break_of_its_connection() {
     }
 }
 
-/// Polls a future so often, then drops it; `None` if it ended before.
-async fn dropped_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = polls;
-    let cut = std::future::poll_fn(|_| std::task::Poll::<()>::Pending);
-    let counted = std::future::poll_fn(|cx| {
-        if left == 0 {
-            return std::task::Poll::Ready(None);
-        }
-        left -= 1;
-        let polled = future.as_mut().poll(cx).map(Some);
-        if left == 0 && polled.is_pending() {
-            return std::task::Poll::Ready(None);
-        }
-        polled
-    });
-    match select(pin!(counted), pin!(cut)).await {
-        Either::Left((ended, _)) => ended,
-        Either::Right(_) => None,
-    }
-}
-
 #[tokio::test]
 async fn what_is_dropped_at_any_poll_leaves_nothing() {
-    let server = RedisServer::start();
-    let pool = connect(plain(server.url())).await;
-    let body = async || {
-        let request = pool
-            .lock("k")
-            .ttl(LONG)
-            .renew_every(Duration::from_millis(20));
-        let work = async |_: &dlock_runtime::LockGuard| {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
-        request.run(work).await.unwrap();
-    };
-    let free = async || {
-        until("nothing is left", SOON, async || {
-            let keys = server.keys().await;
-            keys.iter().all(|key| key == "lock:@fence")
-        })
-        .await;
-    };
-    for polls in 0.. {
-        let ended = dropped_after(polls, body()).await;
-        free().await;
-        if ended.is_some() {
-            break;
+    let lab = Lab::new();
+    let pool = connect(plain(lab.server.url())).await;
+    at_every_poll(
+        async |_| {
+            let often = Duration::from_millis(20);
+            let request = pool.lock("k").ttl(LONG).renew_every(often);
+            let work = async |_: &LockGuard| tokio::time::sleep(Duration::from_millis(50)).await;
+            request.run(work).await.unwrap();
+        },
+        async |_, _| lab.free().await,
+    )
+    .await;
+    for when in [When::AtOnce, When::Woken] {
+        for polls in 0..4 {
+            let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+            let waiter = pool.lock("k").ttl(LONG).wait(LONG).acquire();
+            assert!(dropped_at(Cut { polls, when }, waiter).await.is_none());
+            held.release().await.unwrap();
+            lab.free().await;
         }
-    }
-    for polls in 0..4 {
-        let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-        let waiter = pool.lock("k").ttl(LONG).wait(LONG).acquire();
-        assert!(dropped_after(polls, waiter).await.is_none());
-        held.release().await.unwrap();
-        free().await;
     }
 }

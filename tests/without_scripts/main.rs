@@ -48,9 +48,3 @@ type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 fn wait_for(request: LockRequest) -> Waiter {
     tokio::spawn(request.wait(Wait::Forever).acquire())
 }
-
-fn words(error: &LockError) -> String {
-    use std::error::Error as _;
-    let source = error.source().map(ToString::to_string);
-    format!("{error}: {}", source.unwrap_or_default())
-}

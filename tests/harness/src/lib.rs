@@ -11,6 +11,7 @@
 //! * [`cluster`]: nodes of which each serves some hash slots, and slots that move.
 //! * [`wires`]: a node of a cluster that the others do not hear.
 //! * [`watched`]: a master with replicas and sentinels.
+//! * [`fake`]: a server that says what a test wants.
 //! * [`proxy`]: a wire that can go silent, lose one direction, or be cut inside the nth matching
 //!   request; [`resp`] finds the frames.
 //! * [`child`]: a process that prints lines, and can be stopped, continued and killed.
@@ -31,6 +32,7 @@ pub mod certificates;
 pub mod child;
 pub mod clock;
 pub mod cluster;
+pub mod fake;
 pub mod history;
 mod lines;
 mod orphan;
@@ -48,6 +50,7 @@ pub use certificates::{Authority, Identity};
 pub use child::Child;
 pub use clock::{Clock, Clocks};
 pub use cluster::Cluster;
+pub use fake::{Fake, Says};
 pub use history::{Interval, check_exclusive, now_ns};
 pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};
 pub use server::{Monitor, RedisServer};

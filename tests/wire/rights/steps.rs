@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use dlock_harness::until;
 use dlock_runtime::{LockError, LockGuard, LockPool, Refusal};
-use dlock_tests::of_kind;
 use dlock_tests::served::documented_rules;
+use dlock_tests::{of_kind, refusal};
 
 use crate::user::{CAP, Lab, Waiter, denied, wait_for};
 
@@ -202,13 +202,7 @@ async fn check_needed_by(kind: &str, right: &str, expected: &[Step]) {
         match without(&lab, kind, right, step).await {
             None | Some(Ok(())) => {}
             Some(Err(error)) => {
-                let is_named = matches!(
-                    error,
-                    LockError::Refused {
-                        reason: Refusal::NoPermission,
-                        ..
-                    }
-                );
+                let is_named = refusal(&error) == Some(Refusal::NoPermission);
                 // One failing key must not stop the renewal of others, so `renew` does not report
                 // its error.
                 let is_renewal = step == Extend && matches!(error, LockError::Unavailable { .. });
