@@ -7,24 +7,29 @@ use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, RedisServer, until};
 use dlock_runtime::{Concern, Config, LockError, LockPool, Refusal, Wait};
+use dlock_tests::patient;
+use dlock_tests::recorded::{lines, record};
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
 
-use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
-use crate::logs::{listen, told};
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SOON};
 
-/// Callers that give up before a connection can be made still get one in the end.
+/// Its caller goes while it is being made: it serves the next one.
 #[tokio::test]
-async fn impatient_callers_get_a_connection_together() {
+async fn a_connection_that_is_being_made_serves_the_next_caller() {
     let lab = Lab::new();
-    let pool = lab.pool_of(lab.config().lazy()).await;
-    lab.proxy.delay(Duration::from_millis(60)); // each way: a handshake takes 240 ms, a lock 120 ms
-    until("one of them is granted the lock", CAP, async || {
-        let request = pool.lock(ITEM).wait(Wait::Once).acquire();
-        let granted = tokio::time::timeout(Duration::from_millis(200), request).await;
-        matches!(granted, Ok(Ok(_)))
-    })
-    .await;
+    let pool = lab.pool_of(patient(lab.proxy.url()).lazy()).await;
+    let hello = lab.proxy.on(Matcher::any(), Action::Hold);
+    let goes = tokio::spawn(pool.lock(ITEM).acquire());
+    hello.seen().await;
+    goes.abort();
+    assert!(goes.await.unwrap_err().is_cancelled());
+    lab.proxy.release_held();
+    let lock = pool.lock(ITEM).acquire().await.unwrap();
+    lock.release().await.unwrap();
+    assert_eq!(lab.proxy.accepted(), 1, "no caller's patience ends it");
+    drop(pool);
+    until("it is closed", SOON, async || lab.proxy.live() == 0).await;
 }
 
 /// A server that shakes hands and ends each connection soon after, in each way: whoever calls, and
@@ -71,7 +76,7 @@ async fn an_attempt_ends_with_its_pool() {
     drop(pool);
     let mut said = Vec::new(); // and then its end
     let ends = tokio::io::AsyncReadExt::read_to_end(&mut attempt, &mut said);
-    tokio::time::timeout(CAP, ends).await.unwrap().unwrap();
+    tokio::time::timeout(SOON, ends).await.unwrap().unwrap();
 }
 
 /// A refusal that will not pass is reported to all callers, not just to the one whose attempt met
@@ -217,7 +222,7 @@ async fn elsewhere(pool: &LockPool, key: &str) -> Result<(), String> {
 /// that work go to one of them at any time.
 #[tokio::test]
 async fn a_name_that_leads_to_several_servers_splits_no_lock() {
-    listen();
+    record();
     let servers = [RedisServer::start(), RedisServer::start()];
     let addresses = servers.each_ref().map(RedisServer::addr);
     let leads_to = Arc::<AtomicUsize>::default();
@@ -270,7 +275,7 @@ async fn a_name_that_leads_to_several_servers_splits_no_lock() {
         .unwrap();
     let findings = pool.check().await.unwrap();
     let found = findings.iter().find(|it| it.concern() == Concern::Address);
-    let said = told(&["WARN", "locks.of.two", "two may hold one lock"]);
+    let said = lines(&["WARN", "locks.of.two", "two may hold one lock"]);
     let [said] = &said[..] else {
         panic!("{said:?}")
     };

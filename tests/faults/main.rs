@@ -13,7 +13,7 @@
 //! - Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss),
 //!   `kinds` (bugs of other systems, by number).
 //! - `lab` is the server and the wire, `body` what runs under a lock here, `observer` a thread that
-//!   watches, `waiters` the waiters, `logs` the captured events.
+//!   watches, `waiters` the waiters.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,7 +35,6 @@ mod kinds_lost;
 mod kinds_wire;
 mod lab;
 mod logged;
-mod logs;
 mod loss;
 mod observer;
 mod outages;

@@ -181,7 +181,7 @@ impl Site {
             let metronome = metronome.acquire().await.unwrap();
             let before = record.count(Frame::Renew, &beats);
             until("the metronome beats", CAP, async || {
-                record.count(Frame::Renew, &beats) >= before + 5
+                record.count(Frame::Renew, &beats) >= before + 6
             })
             .await;
             metronome.release().await.unwrap();
