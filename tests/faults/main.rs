@@ -4,7 +4,7 @@
 //!   server), `releases`, `outages`, `connecting`.
 //! - Loss, a lease that ends under its holder: `loss`, `deadlines`, `causes`, `paused`, `finish`,
 //!   `fence_order`.
-//! - Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
+//! - Renewal, a lease that must not end: `renewal`, `batches`, `extend`.
 //! - Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`,
 //!   `waiting_connections`, `waiting_polls`, `waiting_full`, `waiting_background`,
 //!   `waiting_min_hold`.
@@ -21,7 +21,6 @@
     reason = "a test fails by panicking; clippy knows this only inside the test functions"
 )]
 
-mod afterwards;
 mod batches;
 mod body;
 mod causes;

@@ -99,6 +99,10 @@ impl<'a> Case<'a> {
             let request = self.pool.lock(key).ttl(site.column.lease());
             holder = Some(request.acquire().await.unwrap());
         }
+        let mut metronome = None;
+        if row.then.contains(&Step::Periods) {
+            metronome = Some(site.metronome(self.pool).await);
+        }
         let given = self.given().await;
         site.forget().await;
         let at_clean_ups = row.at_clean_ups.map(|fault| {
@@ -109,6 +113,9 @@ impl<'a> Case<'a> {
         let before = site.accepted();
         if row.before == Before::Stopped {
             site.servers().for_each(RedisServer::stop_signal);
+        }
+        if row.call == Call::Release && row.frame() == Frame::Renew {
+            met.seen().await; // the release begins during a renewal
         }
         let mut calls = Calls::begin(caller, given);
         calls.held.extend(holder);
@@ -121,6 +128,7 @@ impl<'a> Case<'a> {
         if row.ends == Ends::Had {
             self.stay(&calls.held).await;
         }
+        drop(metronome);
         site.clear_triggers();
         let undriven = calls.undriven.take();
         drop(calls);
@@ -133,7 +141,7 @@ impl<'a> Case<'a> {
             runtime.shutdown_background();
         }
         site.deliver();
-        if row.ends == Ends::Never {
+        if row.ends == Ends::Never || row.is_renewed {
             let lives = match row.before {
                 Before::Held => 1..=2, // a waiter that goes may just be granted it
                 _ if row.then.contains(&Step::Next) => 2..=2,
@@ -215,6 +223,8 @@ impl<'a> Case<'a> {
             Step::Continue => site.servers().for_each(RedisServer::cont),
             Step::Executed => record.until(row.frame()).await,
             Step::Created => record.until_created().await,
+            Step::Periods if site.column.has_one_script_each() => site.until_beats(record).await,
+            Step::Periods => {}
             Step::Replaced if site.column == Column::Minority => {} // the others answered
             Step::Replaced => assert!(site.accepted() > before, "over a new connection"),
         }
@@ -229,7 +239,9 @@ impl<'a> Case<'a> {
         let within = match row.ends {
             // Its release is on its way.
             Ends::Value if row.call == Call::RunInBackground => self.site.column.soon(),
-            Ends::Unclear | Ends::Told | Ends::Value | Ends::Failed => row.command_timeout + SLACK,
+            Ends::Unclear | Ends::Told | Ends::Freed | Ends::Value | Ends::Failed => {
+                row.command_timeout + SLACK
+            }
             Ends::Had => self.site.column.soon(),
             Ends::Never => panic!("nobody has dropped it"),
         };
@@ -245,7 +257,7 @@ impl<'a> Case<'a> {
                 (Ends::Unclear, Ended::Asked(Err(error)))
                 | (Ends::Told, Ended::Released(Err(error)))
                     if matches!(error, LockError::Unavailable { .. }) => {}
-                (Ends::Told, Ended::Released(Ok(Released::Freed)))
+                (Ends::Told | Ends::Freed, Ended::Released(Ok(Released::Freed)))
                 | (Ends::Value, Ended::Ran(Ok(7)))
                 | (Ends::Failed, Ended::Asked(Err(_))) => {}
                 (Ends::Told, Ended::Released(Ok(Released::NotHeld))) if self.may_be_repeated() => {}
