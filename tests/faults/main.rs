@@ -12,7 +12,7 @@
 //! - Guarded writes, which must not come late: `writes`.
 //! - Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss),
 //!   `kinds` (bugs of other systems, by number).
-//! - `lab` is the server and the wire, `body` what runs under a lock here, `observer` a thread that
+//! - `lab` is the server and the wire, `outage` what happens to them, `body` what runs under a lock here, `observer` a thread that
 //!   watches, `waiters` the waiters.
 
 #![allow(
@@ -36,6 +36,7 @@ mod lab;
 mod logged;
 mod loss;
 mod observer;
+mod outage;
 mod outages;
 mod paused;
 mod releases;
