@@ -6,13 +6,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, RedisServer, until};
-use dlock_runtime::{Concern, Config, LockError, LockPool, Refusal, Wait};
+use dlock_runtime::{Concern, Config, Finding, LockError, LockPool, Refusal, Wait};
 use dlock_tests::patient;
 use dlock_tests::recorded::{lines, record};
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
 
+use crate::body::refused;
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SOON};
+
+/// A lock is granted, and given back.
+async fn is_had(pool: &LockPool, key: &str) {
+    let guard = pool.lock(key).wait(CAP).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
 
 /// Its caller goes while it is being made: it serves the next one.
 #[tokio::test]
@@ -25,8 +32,7 @@ async fn a_connection_that_is_being_made_serves_the_next_caller() {
     goes.abort();
     assert!(goes.await.unwrap_err().is_cancelled());
     lab.proxy.release_held();
-    let lock = pool.lock(ITEM).acquire().await.unwrap();
-    lock.release().await.unwrap();
+    is_had(&pool, ITEM).await;
     assert_eq!(lab.proxy.accepted(), 1, "no caller's patience ends it");
     drop(pool);
     until("it is closed", SOON, async || lab.proxy.live() == 0).await;
@@ -89,18 +95,8 @@ async fn a_wrong_password_is_told_to_everybody() {
     let url = server.url().replace("right", "wrong");
     let pool = LockPool::connect(Config::new(url).lazy()).await.unwrap();
     let ask = || pool.lock(ITEM).wait(Duration::from_secs(2)).acquire();
-    for refused in join_all((0..20).map(|_| ask())).await {
-        let error = refused.unwrap_err();
-        assert!(
-            matches!(
-                error,
-                LockError::Refused {
-                    reason: Refusal::Auth,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
+    for told in join_all((0..20).map(|_| ask())).await {
+        assert_eq!(refused(told), Refusal::Auth);
     }
 }
 
@@ -113,22 +109,8 @@ async fn a_demoted_master_is_left() {
     lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let before = lab.proxy.accepted();
     for _ in 0..2 {
-        let error = pool
-            .lock(ITEM)
-            .wait(Wait::Once)
-            .acquire()
-            .await
-            .unwrap_err();
-        assert!(
-            matches!(
-                error,
-                LockError::Refused {
-                    reason: Refusal::ReadOnly,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
+        let answer = pool.lock(ITEM).wait(Wait::Once).acquire().await;
+        assert_eq!(refused(answer), Refusal::ReadOnly);
     }
     assert!(lab.proxy.accepted() > before, "it connected anew");
     lab.server.cmd(&["REPLICAOF", "NO", "ONE"]).await;
@@ -146,8 +128,7 @@ async fn one_stall_is_no_dead_connection() {
     let lab = Lab::new();
     let config = lab.config().command_timeout(COMMAND * 4);
     let pool = lab.pool_of(config).await;
-    let warm = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
-    warm.release().await.unwrap();
+    is_had(&pool, ITEM).await;
     let before = lab.proxy.accepted();
     lab.proxy.stall();
     // Their leases are over long before the server answers: each call gives up after 100 ms.
@@ -161,14 +142,7 @@ async fn one_stall_is_no_dead_connection() {
         assert!(matches!(given_up, Err(LockError::Unavailable { .. })));
     }
     lab.proxy.pass();
-    pool.lock(ITEM)
-        .wait(CAP)
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    is_had(&pool, ITEM).await;
     lab.until_free().await;
     assert_eq!(lab.proxy.accepted(), before, "the connections are the same");
 }
@@ -191,17 +165,8 @@ async fn a_lock_taken_in_two_steps_is_waited_for() {
     waiter.await.unwrap().unwrap().release().await.unwrap();
 
     lab.server.cmd(&["SET", key, "left behind"]).await;
-    let error = pool.lock(ITEM).wait(LONG).acquire().await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            LockError::Refused {
-                reason: Refusal::NoTtl,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let answer = pool.lock(ITEM).wait(LONG).acquire().await;
+    assert_eq!(refused(answer), Refusal::NoTtl);
 }
 
 /// The fence of the item's lock, taken over a connection that is made for it, in a runtime of its
@@ -230,34 +195,15 @@ async fn a_name_that_leads_to_several_servers_splits_no_lock() {
     let config = Config::new("redis://locks.of.two")
         .connector(move |_, _| TcpStream::connect(addresses[now.load(Ordering::SeqCst)]));
     let pool = LockPool::connect(config).await.unwrap();
-    pool.lock("first")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    is_had(&pool, "first").await;
 
     leads_to.store(1, Ordering::SeqCst);
     elsewhere(&pool, "second").await.unwrap();
     // The connection of this runtime went to the server of before.
     until("it is replaced", CAP, async || pool.ping().await.is_ok()).await;
-    pool.lock("third")
-        .wait(CAP)
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
-    assert_eq!(
-        pool.check()
-            .await
-            .unwrap()
-            .iter()
-            .find(|it| it.concern() == Concern::Address),
-        None
-    );
+    is_had(&pool, "third").await;
+    let is_address = |it: &&Finding| it.concern() == Concern::Address;
+    assert_eq!(pool.check().await.unwrap().iter().find(is_address), None);
 
     leads_to.store(0, Ordering::SeqCst);
     let before = servers[0].commandstats("evalsha").await;
@@ -266,15 +212,9 @@ async fn a_name_that_leads_to_several_servers_splits_no_lock() {
         assert!(error.contains("leads to several servers"), "{error}");
     }
     assert_eq!(servers[0].commandstats("evalsha").await, before);
-    pool.lock("fifth")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    is_had(&pool, "fifth").await;
     let findings = pool.check().await.unwrap();
-    let found = findings.iter().find(|it| it.concern() == Concern::Address);
+    let found = findings.iter().find(is_address);
     let said = lines(&["WARN", "locks.of.two", "two may hold one lock"]);
     let [said] = &said[..] else {
         panic!("{said:?}")

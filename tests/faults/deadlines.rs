@@ -117,18 +117,6 @@ async fn a_body_that_was_woken_too_late_is_not_polled_again() {
 }
 
 #[tokio::test]
-async fn a_value_that_comes_after_it_is_dropped() {
-    let lab = Lab::new();
-    let pool = lab.pool().await;
-    let result = pool
-        .lock(ITEM)
-        .ttl(TTL)
-        .run(async |_| thread::sleep(TTL * 3 / 2))
-        .await;
-    assert_eq!(lost(result), (LostCause::Deadline, true));
-}
-
-#[tokio::test]
 async fn a_body_blocked_past_it_that_wants_more_is_stopped() {
     let lab = Lab::new();
     let (pool, polls) = (lab.pool().await, Arc::new(Polls::default()));

@@ -1,8 +1,9 @@
 //! A server that is out of memory: waiters that are queued already get the lock, as `waiting_pushes`
 //! shows too; new ones are refused and leave nothing.
 
-use dlock_runtime::{LockError, Refusal, Released, Wait};
+use dlock_runtime::{Refusal, Released, Wait};
 
+use crate::body::refused;
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, requests};
 use crate::waiters::{item, one_waits, turn};
 use dlock_harness::Action;
@@ -15,13 +16,6 @@ pub(crate) async fn fill(lab: &Lab) {
     lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let full = lab.server.try_cmd(&["SET", "more", "1"]).await;
     assert!(full.unwrap_err().to_string().contains("OOM"));
-}
-
-fn out_of_memory<T: std::fmt::Debug>(answer: &Result<T, LockError>) {
-    let Err(LockError::Refused { reason, .. }) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(*reason, Refusal::OutOfMemory);
 }
 
 /// A release that finds nothing still grants a lock that is free.
@@ -61,11 +55,16 @@ async fn who_comes_now_is_refused_and_leaves_nothing() {
     let (pool, direct) = (lab.pool().await, lab.direct().await);
     let holder = item(&direct).acquire().await.unwrap();
     fill(&lab).await;
-    for wait in [Wait::For(CAP), Wait::Forever] {
-        out_of_memory(&pool.lock(ITEM).wait(wait).acquire().await);
-        out_of_memory(&pool.lock("free").wait(wait).acquire().await);
+    for (key, wait) in [
+        (ITEM, Wait::For(CAP)),
+        ("free", Wait::For(CAP)),
+        (ITEM, Wait::Forever),
+        ("free", Wait::Forever),
+        ("free", Wait::Once),
+    ] {
+        let answer = pool.lock(key).wait(wait).acquire().await;
+        assert_eq!(refused(answer), Refusal::OutOfMemory);
     }
-    out_of_memory(&pool.lock("free").wait(Wait::Once).acquire().await);
     assert_eq!(lab.locks().await, [ON_SERVER], "the holder's alone");
     lab.stays(&holder).await;
     holder.release().await.unwrap();

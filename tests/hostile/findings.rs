@@ -184,7 +184,7 @@ async fn numbers_that_are_still_to_be_drawn_stop_nothing(lab: Lab) {
     for _ in 0..20 {
         let drawn = number_of(&value) + beside.cycles();
         let time = scene.lab.counter().await;
-        let ahead = (1..60).chain([FAR, FAR + 1]).map(|ahead| {
+        let ahead = [FAR, FAR + 1].into_iter().chain(1..60).map(|ahead| {
             let value = with_number(&value, drawn + ahead);
             format!("1|granted\nlock:held\n{value}\n{time}\n{time}\n3000\n")
         });
