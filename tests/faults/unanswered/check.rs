@@ -90,15 +90,7 @@ impl<'a> Case<'a> {
         site.ready(self.pool, &Doomed::handle(caller.as_ref()))
             .await;
         let record = site.record(&self.item);
-        let mut holder = None;
-        if row.before == Before::Held {
-            let key = match row.call {
-                Call::SeveralInTurn => format!("{}:last", self.item.key),
-                _ => self.item.key.clone(),
-            };
-            let request = self.pool.lock(key).ttl(site.column.lease());
-            holder = Some(request.acquire().await.unwrap());
-        }
+        let holder = self.holder().await;
         let mut metronome = None;
         if row.then.contains(&Step::Periods) {
             metronome = Some(site.metronome(self.pool).await);
@@ -150,6 +142,19 @@ impl<'a> Case<'a> {
             };
             site.is_sound(self.pool, &record, lives, row).await;
         }
+    }
+
+    /// Who has the lock before the call, or the last of several.
+    async fn holder(&self) -> Option<LockGuard> {
+        if self.row.before != Before::Held {
+            return None;
+        }
+        let key = match self.row.call {
+            Call::SeveralInTurn => format!("{}:last", self.item.key),
+            _ => self.item.key.clone(),
+        };
+        let request = self.pool.lock(key).ttl(self.site.column.lease());
+        Some(request.acquire().await.unwrap())
     }
 
     fn matcher(&self, frame: Frame, request: usize) -> Matcher {
