@@ -76,6 +76,7 @@ pub struct Fair;
 #[doc = include_str!("../docs/guide/several-keys.md")]
 pub struct Keys;
 
+pub mod locks;
 pub mod overlaps;
 pub mod recorded;
 pub mod resource;

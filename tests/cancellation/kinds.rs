@@ -7,11 +7,12 @@ use std::cell::Cell;
 use dlock_harness::wait::within;
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockGuard, LockPool, LockRequest};
-use dlock_tests::{KINDS, alone, of_kind};
+use dlock_tests::{KINDS, locks, of_kind};
 use tokio::task::JoinHandle;
 
+use crate::left_behind::leaves_no_token;
 use crate::waiters::{TTL, no_queue_is_left};
-use crate::world::{A_WHILE, SOON, World, patient};
+use crate::world::{A_WHILE, SOON, World};
 use dlock_harness::polls::{Cut, When, at_every_poll, dropped_at};
 
 /// Several keys count as a kind here: the word, and a kind that excludes it.
@@ -98,7 +99,6 @@ async fn until_queued(
     count: usize,
     gone: impl Fn() -> bool,
 ) {
-    let queue = format!("lock:@w:{{lock:{key}}}");
     let Some(server) = server else {
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -106,7 +106,7 @@ async fn until_queued(
         return;
     };
     until("they stand in the queue", A_WHILE, async || {
-        gone() || server.ask::<usize>(&["ZCARD", &queue]).await >= count
+        gone() || locks::queue(server, key).await.len() >= count
     })
     .await;
 }
@@ -278,23 +278,12 @@ everywhere!(
 #[test]
 fn the_table_of_tokens_is_empty_after_each_kind_was_dropped_at_every_poll() {
     let name = "kinds::the_table_of_tokens_is_empty_after_each_kind_was_dropped_at_every_poll";
-    alone(name, || {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().unwrap();
-        runtime.block_on(async {
-            let server = RedisServer::start();
-            let config = patient(&server.url());
-            let redis = dlock_runtime::init_named("redis", config).await.unwrap();
-            let memory = dlock_runtime::init_named("memory", "memory://");
-            let memory = memory.await.unwrap();
-            for (pool, server) in [(&redis, Some(&server)), (&memory, None)] {
-                for (kind, held) in kinds() {
-                    waits_at_every_poll(pool, server, kind, held).await;
-                }
+    leaves_no_token(name, async |server, redis, memory| {
+        for (pool, server) in [(redis, Some(server)), (memory, None)] {
+            for (kind, held) in kinds() {
+                waits_at_every_poll(pool, server, kind, held).await;
             }
-            let drained = dlock_runtime::shutdown().await;
-            assert!(drained.is_complete(), "{drained:?}");
-        });
+        }
     });
 }
 

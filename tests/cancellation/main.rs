@@ -2,11 +2,9 @@
 //!
 //! Read these first: `dlock_harness::polls` (a future that is dropped after its kth poll), `world`
 //! (the backends, and what must be back as it was) and `record` (what the server saw). By topic:
-//! `every_poll` and `guards` (everything that can be dropped, wherever it can be); `in_flight` and
-//! `waiting` (dropped while connecting, or while another caller has the lock); `queue`,
-//! `on_the_wire` and `handed_on` (one of several waiters goes; `waiters` records their order);
-//! `ways_out` (timeout, abort, panic, `?` …);
-//! `left_behind` (threads and the table of tokens, in a process of its own); `scopes` and `current`
+//! `every_poll` and `guards` (everything that can be dropped, wherever it can be); `waiting` (dropped
+//! while another caller has the lock); `queue`, `on_the_wire` and `handed_on` (one of several waiters
+//! goes; `waiters` records their order); `ways_out` (timeout, abort, panic, `?` …); `left_behind` (threads and the table of tokens, in a process of its own); `scopes` and `current`
 //! (what surrounds a body); `kinds` (every kind of lock); `storm` (many tasks, and everything at
 //! random); `paused` (virtual time).
 //!
@@ -27,7 +25,6 @@ mod current;
 mod every_poll;
 mod guards;
 mod handed_on;
-mod in_flight;
 mod kinds;
 mod left_behind;
 mod on_the_wire;

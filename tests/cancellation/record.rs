@@ -18,7 +18,7 @@ const BEAT: Duration = Duration::from_millis(20);
 /// Another lease of the same watchdog, renewed at least as often, shows that renewals had the time
 /// to come.
 pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefix: &str) {
-    beats(monitor, pool, 5).await;
+    beats(monitor, pool, 6).await;
     let mut lives: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let record = monitor.settled().await;
     for (key, event) in events(&record, prefix) {

@@ -1,5 +1,5 @@
-//! The scope of a body: a lock that an enclosing body holds is refused, all others are waited for,
-//! and no scope stays set.
+//! The scope of a body: locks that no enclosing body holds are waited for, and no scope stays set.
+//! That those of an enclosing body are refused is in `conformance/nested_edges`.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use std::time::Duration;
 use dlock_runtime::{Holder, LockError, LockPool, Wait, current, distributed_lock};
 use futures_util::FutureExt as _;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::world::World;
 use dlock_harness::polls::at_every_poll;
@@ -27,58 +26,13 @@ async fn inner(id: u32) -> Result<u32, LockError> {
     Ok(id)
 }
 
-#[distributed_lock(key = "another", ttl = "30s")]
-async fn between(id: u32) -> Result<u32, LockError> {
-    outer(id, 1).await
-}
-
-fn is_deadlock<T>(outcome: &Result<T, LockError>, on: &str) -> bool {
-    matches!(outcome, Err(LockError::WouldDeadlock { key, .. }) if key.as_str() == on)
-}
-
-async fn a_lock_of_an_enclosing_body_is_refused_at_once(world: &World) {
-    let pool = &world.pool;
-    assert!(is_deadlock(&pool.scope(outer(1, 1)).await, "lock:item:1"));
-    assert!(
-        world.is_free("item:1").await,
-        "the outer one was given back"
-    );
-    assert_eq!(pool.scope(outer(1, 2)).await.unwrap(), 2);
-    // At any depth, and for every caller.
-    let far = pool
-        .lock("item:1")
-        .run(async |_| pool.scope(between(2)).await)
-        .await;
-    assert!(is_deadlock(&far.unwrap(), "lock:item:1"));
-    let asked = async |_: &_| pool.lock("item:1").wait(NEVER).acquire().await.map(drop);
-    assert!(is_deadlock(
-        &pool.lock("item:1").run(asked).await.unwrap(),
-        "lock:item:1"
-    ));
-    // The refusal ends no lease.
-    let goes_on = async |lock: &dlock_runtime::LockGuard| {
-        let refused = pool.lock("item:1").wait(NEVER).acquire().await;
-        is_deadlock(&refused, "lock:item:1") && lock.verify().await.is_ok()
-    };
-    assert!(pool.lock("item:1").run(goes_on).await.unwrap());
-}
-
 async fn the_same_key_of_another_pool_is_another_lock(world: &World) {
     let other = LockPool::connect("memory://").await.unwrap();
     let call = async |_: &_| other.lock("item:1").wait(NEVER).acquire().await.map(drop);
     world.pool.lock("item:1").run(call).await.unwrap().unwrap();
 }
 
-async fn siblings_wait_for_each_other(world: &World) {
-    let call = || world.pool.scope(inner(1));
-    let both = async { tokio::join!(call(), call(), call()) };
-    let all = tokio::time::timeout(Duration::from_secs(10), both)
-        .await
-        .unwrap();
-    assert!(matches!(all, (Ok(1), Ok(1), Ok(1))), "{all:?}");
-}
-
-/// Inside a body too: the enclosing lock is another one.
+/// The enclosing lock is another one.
 async fn siblings_in_a_body_wait_for_each_other(world: &World) {
     let body = async |_: &_| tokio::join!(world.pool.scope(inner(1)), world.pool.scope(inner(1)));
     let both = world.pool.lock("item:2").run(body);
@@ -111,23 +65,6 @@ async fn a_spawned_task_waits_for_the_body_that_spawned_it(world: &World) {
     let mut waits = pool.lock("item:1").run(spawned).await.unwrap();
     waits.remove(0).await.unwrap().unwrap();
     world.freed("item:1").await;
-}
-
-async fn a_guard_opens_no_scope(world: &World) {
-    let guard = world.pool.lock("item:1").acquire().await.unwrap();
-    assert!(current().is_none());
-    let begun = Instant::now();
-    let wait = Duration::from_millis(30);
-    let busy = world
-        .pool
-        .lock("item:1")
-        .wait(wait)
-        .acquire()
-        .await
-        .unwrap_err();
-    assert!(busy.is_busy() && begun.elapsed() >= wait, "{busy:?}");
-    assert!(busy.to_string().contains("this process"), "{busy}");
-    guard.release().await.unwrap();
 }
 
 async fn a_panic_puts_the_scope_back(world: &World) {
@@ -223,12 +160,9 @@ async fn what_was_started_under_a_lock_does_not_keep_it(world: &World) {
 }
 
 everywhere!(
-    a_lock_of_an_enclosing_body_is_refused_at_once,
     the_same_key_of_another_pool_is_another_lock,
-    siblings_wait_for_each_other,
     siblings_in_a_body_wait_for_each_other,
     a_spawned_task_waits_for_the_body_that_spawned_it,
-    a_guard_opens_no_scope,
     a_panic_puts_the_scope_back,
     a_drop_puts_the_scope_back,
     the_pool_of_a_scope_is_the_innermost,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use dlock_harness::wait::{pause, within};
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool, Release, Wait};
-use dlock_tests::Seeded;
+use dlock_tests::{Seeded, locks};
 use tokio::runtime::Builder;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -208,10 +208,7 @@ async fn storm(seed: u64) {
         let drained = pool.shutdown().await;
         assert!(drained.is_complete(), "{drained:?}");
     }
-    until("nothing is left", A_WHILE, async || {
-        house.server.keys().await == ["lock:@fence"]
-    })
-    .await;
+    locks::until_none(&house.server, A_WHILE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest};
+use dlock_tests::locks;
 use tokio::task::JoinHandle;
 
 use crate::world::{A_WHILE, SOON, World, patient};
@@ -91,8 +92,7 @@ pub(crate) const STRANGER: &str = "stranger";
 
 /// How many entries this process and the other one have in the queue of a key.
 pub(crate) async fn places(server: &RedisServer, key: &str) -> (usize, usize) {
-    let queue = format!("lock:@w:{{lock:{key}}}");
-    let entries: Vec<String> = server.ask(&["ZRANGE", &queue, "0", "-1"]).await;
+    let entries = locks::queue(server, key).await;
     let strangers = entries.iter().filter(|entry| entry.contains(STRANGER));
     let strangers = strangers.count();
     (entries.len() - strangers, strangers)

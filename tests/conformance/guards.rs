@@ -1,5 +1,7 @@
 //! What the holder of a guard can ask and do.
 
+use std::time::Duration;
+
 use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, Released};
 
 use crate::backends::{LONG, is_free, is_lost, ms};
@@ -52,11 +54,13 @@ async fn an_extension_lengthens_and_a_shorter_one_changes_nothing(pool: LockPool
 
 async fn an_extension_out_of_bounds_is_refused_and_changes_nothing(pool: LockPool) {
     let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-    for wrong in [ms(0), ms(9), LONG * 60 * 24 + ms(1)] {
+    let too_long = LONG * 60 * 24 + ms(1);
+    for wrong in [ms(0), ms(9), too_long, Duration::MAX] {
         let error = held.extend(wrong).await.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error:?}");
     }
     assert!(held.is_held() && held.remaining() < LONG);
+    held.verify().await.unwrap();
 }
 
 async fn verify_agrees_while_it_is_held(pool: LockPool) {

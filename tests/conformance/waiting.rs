@@ -23,6 +23,7 @@ async fn busy_says_who_holds_it_and_how_long_this_call_waited(pool: LockPool) {
             .retry_after()
             .is_some_and(|after| after > ms(20_000) && after <= LONG)
     );
+    assert!(error.to_string().contains("this process"), "{error}");
     let LockError::Busy {
         waited,
         holder: Holder::Process(holder),

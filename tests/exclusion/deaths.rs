@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dlock_harness::{Interval, RedisServer, check_exclusive, now_ns, until};
-use dlock_tests::Seeded;
+use dlock_tests::{Seeded, locks};
 
 use crate::fleet::CAP;
 use crate::waiters::{Kind, LOCK, Member, closed};
@@ -67,10 +67,7 @@ async fn a_killed_holder_and_killed_waiters_cost_nobody_a_turn() {
     assert_eq!(turns.len(), 1, "it was killed in its first turn");
     turns.extend(lived);
     check_exclusive(&turns).unwrap();
-    until("nothing is left", CAP, async || {
-        server.keys().await == ["lock:@fence"]
-    })
-    .await;
+    locks::until_none(&server, CAP).await;
 }
 
 /// Kills processes at random moments, whatever they are doing.

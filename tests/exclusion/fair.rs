@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_harness::{Child, Interval, check_exclusive, until, wait};
+use dlock_harness::{Child, Interval, check_exclusive, wait};
 
-use crate::fleet::CAP;
+use crate::fleet::{CAP, done};
 use crate::item::{CLAIM, HEARTBEAT, Item, pid_of, task_of};
 
 /// A task of a process.
@@ -14,10 +14,7 @@ type Who = (u32, u64);
 async fn in_order_of_arrival(item: &Item, alive: &mut [Child], order: &[Who]) {
     let mut turns: Vec<Interval> = Vec::new();
     for child in alive.iter_mut() {
-        child.expect_line("done", CAP).await;
-        assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
-        let lines = child.lines();
-        turns.extend(lines.iter().filter_map(|it| Interval::parse(it)));
+        turns.extend(done(child).await);
     }
     check_exclusive(&turns).unwrap();
     turns.sort_by_key(|turn| turn.start_ns);
@@ -52,10 +49,7 @@ async fn all_processes_in_order_of_arrival_but_the_killed_one_at_once() {
     for seed in 1..=4 {
         line.push(item.asks("fair", seed, 8, 2));
     }
-    until("all are in the queue", CAP, async || {
-        item.places().await.len() == 32
-    })
-    .await;
+    item.until_entries(32).await;
     let mut doomed = line.remove(1);
     let mut order = arrivals(&item).await;
     let changes = order.windows(2).filter(|pair| pair[0].0 != pair[1].0);

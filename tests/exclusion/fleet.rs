@@ -46,6 +46,19 @@ pub(crate) fn old_worker() -> Option<PathBuf> {
     std::env::var_os("DLOCK_TEST_OLD_WORKER").map(PathBuf::from)
 }
 
+/// The holds that a process has printed so far.
+pub(crate) fn holds(child: &Child) -> Vec<Interval> {
+    let lines = child.lines();
+    lines.iter().filter_map(|it| Interval::parse(it)).collect()
+}
+
+/// All holds of a process, which ends well.
+pub(crate) async fn done(child: &mut Child) -> Vec<Interval> {
+    child.expect_line("done", CAP).await;
+    assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
+    holds(child)
+}
+
 impl Fleet {
     pub(crate) fn start(self, server: &RedisServer) -> Running {
         let url = server.url();
@@ -70,9 +83,7 @@ impl Running {
     pub(crate) async fn finish(mut self, server: &RedisServer) -> Outcome {
         let mut intervals = Vec::new();
         for child in &mut self.children {
-            child.expect_line("done", CAP).await;
-            assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
-            intervals.extend(child.lines().iter().filter_map(|it| Interval::parse(it)));
+            intervals.extend(done(child).await);
         }
         let Fleet {
             processes,

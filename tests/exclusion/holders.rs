@@ -3,20 +3,26 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_harness::wait;
+use dlock_harness::{until, wait};
 
-use crate::item::{Item, SLACK, had_after};
+use crate::fleet::CAP;
+use crate::item::{Item, SLACK, TTL, had_after};
 
 /// A process that holds the lock as `killed` is killed. A waiter of kind `waits` gets the lock when
 /// that lease ends, even if this process holds the lock as `beside` meanwhile.
 async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
     let item = Item::new().await;
-    let mut doomed = item.holds(killed).await;
+    let (mut doomed, fence) = item.holds(killed).await;
+    let begun = Instant::now();
     let beside = match beside {
         Some(kind) => Some(item.close(kind).await),
         None => None,
     };
     let waiter = item.waits(waits).await;
+    until("it was renewed for a ttl", CAP, async || {
+        begun.elapsed() > TTL
+    })
+    .await;
     doomed.kill();
     let since = Instant::now();
     let left = item.left(doomed.pid()).await.expect("it has a lease");
@@ -29,6 +35,7 @@ async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
     let least = left.saturating_sub(Duration::from_millis(100));
     assert!(took >= least, "{took:?}, and {left:?} were left");
     guard.verify().await.unwrap();
+    assert!(guard.fence().get() > fence);
     if let Some(beside) = beside {
         beside.verify().await.unwrap();
         beside.release().await.unwrap();
@@ -40,11 +47,11 @@ async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
 /// One of two holders is killed: the other keeps the lock, which is free when both have ended.
 async fn takes_nobody_along(kind: &str, waits: &str) {
     let item = Item::new().await;
-    let mut doomed = item.holds(kind).await;
+    let (mut doomed, _) = item.holds(kind).await;
     let beside = item.close(kind).await;
     let waiter = item.waits(waits).await;
     doomed.kill();
-    dlock_harness::until("its place is gone", crate::fleet::CAP, async || {
+    until("its place is gone", CAP, async || {
         item.left(doomed.pid()).await.is_none()
     })
     .await;
@@ -56,6 +63,11 @@ async fn takes_nobody_along(kind: &str, waits: &str) {
     assert!(took < wait::scaled(SLACK), "it was told: {took:?}");
     drop(guard);
     item.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_killed_holders_lock() {
+    comes_back("x", None, "x").await;
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use dlock_harness::{Child, RedisServer, until, wait};
+use dlock_harness::{Child, Interval, RedisServer, wait};
 use dlock_runtime::{LockGuard, LockPool, LockRequest, Wait};
-use dlock_tests::{of_kind, patient};
+use dlock_tests::{locks, of_kind, patient};
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
@@ -27,9 +27,8 @@ pub(crate) const SLACK: Duration = Duration::from_millis(1500);
 /// The lease of a process that is to die.
 pub(crate) const TTL: Duration = Duration::from_secs(4);
 
+const ITEM: &str = "item";
 const LOCK: &str = "lock:item";
-const W: &str = "lock:@w:{lock:item}";
-const A: &str = "lock:@a:{lock:item}";
 
 pub(crate) struct Item {
     server: RedisServer,
@@ -80,7 +79,7 @@ impl Item {
     }
 
     fn request(&self, kind: &str) -> LockRequest {
-        let request = of_kind(self.pool.lock("item"), kind);
+        let request = of_kind(self.pool.lock(ITEM), kind);
         request.ttl(TTL).renew().wait(Wait::Forever)
     }
 
@@ -111,57 +110,44 @@ impl Item {
         ])
     }
 
-    /// Starts a process that holds the lock until it is killed.
-    pub(crate) async fn holds(&self, kind: &str) -> Child {
+    /// Starts a process that holds the lock until it is killed; returns its fence, too.
+    pub(crate) async fn holds(&self, kind: &str) -> (Child, u64) {
         let mut child = self.asks(kind, 1, 1, 600_000);
-        child.expect_line("begins", CAP).await;
-        child
+        let begun = child.expect_line("begins ", CAP).await;
+        (child, Interval::parse(&begun).unwrap().fence)
     }
 
     pub(crate) async fn places(&self) -> Vec<String> {
-        self.server.ask(&["ZRANGE", W, "0", "-1"]).await
+        locks::queue(&self.server, ITEM).await
     }
 
     pub(crate) async fn until_entries(&self, count: usize) {
-        until("they stand in the queue", CAP, async || {
-            self.places().await.len() == count
-        })
-        .await;
+        locks::until_queued(&self.server, ITEM, count, CAP).await;
     }
 
     /// Waits until this many heartbeats have lapsed.
     pub(crate) async fn until_lapsed(&self, count: usize) {
-        until("they count as dead", CAP, async || {
-            let now = self.time().await.to_string();
-            let lapsed: usize = self.server.ask(&["ZCOUNT", A, "-inf", &now]).await;
-            lapsed == count
-        })
-        .await;
+        locks::until_lapsed(&self.server, ITEM, count, CAP).await;
     }
 
-    /// The time left of a process's entry, if it has one.
+    /// The time left of a process's entry, if it has one; of a lock with one holder, that of its key.
     pub(crate) async fn left(&self, pid: u32) -> Option<Duration> {
         let words = ["ZRANGE", LOCK, "0", "-1", "WITHSCORES"];
-        let entries: BTreeMap<String, f64> = self.server.ask(&words).await;
+        let Ok(entries) = self.server.try_cmd(&words).await else {
+            let left = self.server.pttl(LOCK).await;
+            return u64::try_from(left).ok().map(Duration::from_millis);
+        };
+        let entries: BTreeMap<String, f64> = redis::from_redis_value(entries).unwrap();
         let is_meta = |entry: &str| entry.starts_with("1|#|");
         let mut holders = entries.keys().filter(|entry| !is_meta(entry));
         let entry = holders.find(|entry| pid_of(entry) == pid)?;
         #[allow(clippy::cast_precision_loss, reason = "exact until 2255")]
-        let micros = entries[entry] - self.time().await as f64;
+        let micros = entries[entry] - locks::time(&self.server).await as f64;
         Some(Duration::from_secs_f64(micros.max(0.0) / 1e6))
     }
 
-    /// The server's clock, in µs.
-    async fn time(&self) -> u64 {
-        let (seconds, micros): (u64, u64) = self.server.ask(&["TIME"]).await;
-        seconds * 1_000_000 + micros
-    }
-
     pub(crate) async fn nothing_is_left(&self) {
-        until("nothing is left but the counter", CAP, async || {
-            self.server.keys().await == ["lock:@fence"]
-        })
-        .await;
+        locks::until_none(&self.server, CAP).await;
     }
 }
 

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Child, Interval, RedisServer, check_exclusive, now_ns, until};
+use dlock_harness::{Child, Interval, RedisServer, check_exclusive, now_ns, until, wait};
 use dlock_tests::overlaps::Promise;
 
-use crate::fleet::{CAP, worker};
+use crate::fleet::{CAP, done, holds, worker};
 
 const PROCESSES: u64 = 3;
 const TASKS: u64 = 4;
@@ -35,21 +35,21 @@ impl Fleet {
     }
 
     async fn finish(mut self) -> Vec<Interval> {
+        let mut holds = Vec::new();
         for child in &mut self.0 {
-            child.expect_line("done", CAP).await;
-            assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
+            holds.extend(done(child).await);
         }
-        self.0.iter().flat_map(ended).collect()
+        holds
     }
 
     /// Kills the first process after some turns; returns all its holds, the last of which ended
     /// with it.
     async fn kill_one(&mut self) -> Vec<Interval> {
         let mut doomed = self.0.remove(0);
-        until("it had some turns", CAP, async || ended(&doomed).len() >= 8).await;
+        until("it had some turns", CAP, async || holds(&doomed).len() >= 8).await;
         doomed.kill();
         let killed_ns = now_ns();
-        let mut holds = ended(&doomed);
+        let mut holds = holds(&doomed);
         assert!(holds.len() < 30, "killed too late to prove anything");
         let lines = doomed.lines();
         let begun = lines.iter().filter_map(|line| line.strip_prefix("begins "));
@@ -64,11 +64,6 @@ impl Fleet {
         }
         holds
     }
-}
-
-fn ended(child: &Child) -> Vec<Interval> {
-    let lines = child.lines();
-    lines.iter().filter_map(|it| Interval::parse(it)).collect()
 }
 
 async fn nothing_is_left(server: &RedisServer) {
@@ -166,9 +161,8 @@ async fn two_processes_with_opposite_orders_never_hold_half() {
     let mut children = [start(0), start(1)];
     let mut holds = Vec::new();
     for child in &mut children {
-        child.expect_line("done", Duration::from_secs(60)).await;
-        assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
-        holds.extend(ended(child));
+        let its = wait::within(Duration::from_secs(60), done(child)).await;
+        holds.extend(its.expect("nobody waits for ever"));
     }
     assert_eq!(holds.len(), 2 * 3 * 15 * 2, "each time both");
     check_exclusive(&holds).unwrap();

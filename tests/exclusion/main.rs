@@ -2,9 +2,9 @@
 //! threads and tasks.
 //!
 //! `fleet` starts the processes and checks what they print. `processes` runs it, with a control run
-//! without locks that must fail. `killed` kills a holder; `threads` tests `memory://` inside this
-//! process. `waiters` starts processes that queue; `turns` tests how often and in which order they get
-//! the lock, `deaths` the same when some are killed, `fair` the strict order.
+//! without locks that must fail. `threads` tests `memory://` inside this process. `waiters` starts
+//! processes that queue; `turns` tests how often and in which order they get the lock, `deaths` the
+//! same when some are killed, `fair` the strict order.
 //!
 //! `kinds` is about the kinds with several holders, whose holds `dlock_tests::overlaps` checks. `item` is
 //! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head), by `holders`
@@ -22,7 +22,6 @@ mod fleet;
 mod heads;
 mod holders;
 mod item;
-mod killed;
 mod kinds;
 mod processes;
 mod threads;

@@ -1,10 +1,11 @@
 //! Hundreds of waiters in several processes: each has its turn, in order inside its process, and no
 //! process gets more turns than the others.
 
-use dlock_harness::{Interval, RedisServer, check_exclusive, until};
+use dlock_harness::{Interval, RedisServer, check_exclusive};
+use dlock_tests::locks;
 
 use crate::fleet::CAP;
-use crate::waiters::{Kind, Member, closed, in_queue};
+use crate::waiters::{Kind, Member, closed};
 
 const PROCESSES: usize = 4;
 const TASKS: u64 = 125;
@@ -39,10 +40,7 @@ async fn five_hundred_waiters_in_four_processes_all_get_their_turn() {
     // turns by then.
     let fair = fairness(&turns[..turns.len() / 2], PROCESSES);
     assert!(fair >= 0.95, "{fair}");
-    until("nobody is left in the queue", CAP, async || {
-        server.keys().await == ["lock:@fence"]
-    })
-    .await;
+    locks::until_none(&server, CAP).await;
 }
 
 /// Jain's index: 1 if all had equally many turns, 1/n if one had them all (Jain, Chiu, Hawe 1984).
@@ -95,7 +93,8 @@ async fn locks_with_different_settings_take_turns_as_well() {
     for already in 0..3 {
         line.push(kind.join(&server, already).await);
     }
-    assert_eq!(in_queue(&server).await, 3, "one place for each process");
+    let places = locks::queue(&server, "turns").await;
+    assert_eq!(places.len(), 3, "one place for each process");
     door.release().await.unwrap();
     for member in &mut line {
         member.finish().await;

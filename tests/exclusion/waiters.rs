@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Child, Interval, RedisServer, now_ns, until};
+use dlock_harness::{Child, Interval, RedisServer, now_ns};
 use dlock_runtime::{LockGuard, LockPool};
-use dlock_tests::patient;
+use dlock_tests::{locks, patient};
 
-use crate::fleet::{CAP, worker};
+use crate::fleet::{CAP, done, holds, worker};
 
 pub(crate) const LOCK: &str = "lock:turns";
 
@@ -40,24 +40,15 @@ impl Kind {
             &format!("mixed={}", u8::from(self.mixed)),
         ]));
         member.0.expect_line("asked", CAP).await;
-        until("it is in the queue", CAP, async || {
-            in_queue(server).await == already + 1
-        })
-        .await;
+        locks::until_queued(server, "turns", already + 1, CAP).await;
         member
     }
-}
-
-/// How many processes have a queue entry.
-pub(crate) async fn in_queue(server: &RedisServer) -> usize {
-    server.ask(&["ZCARD", "lock:@w:{lock:turns}"]).await
 }
 
 impl Member {
     /// Its turns so far, by their start.
     pub(crate) fn turns(&self) -> Vec<Interval> {
-        let lines = self.0.lines();
-        let mut turns: Vec<_> = lines.iter().filter_map(|it| Interval::parse(it)).collect();
+        let mut turns = holds(&self.0);
         turns.sort_by_key(|turn| turn.start_ns);
         turns
     }
@@ -72,8 +63,7 @@ impl Member {
     }
 
     pub(crate) async fn finish(&mut self) {
-        self.0.expect_line("done", CAP).await;
-        assert!(self.0.wait(CAP).await.success(), "{:#?}", self.0.lines());
+        done(&mut self.0).await;
     }
 
     /// Kills the process; returns all its turns, of which the last may have ended with it.

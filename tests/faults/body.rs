@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use dlock_runtime::{LockError, LostCause, current};
+use dlock_runtime::{LockError, LostCause, Refusal, current};
 
 /// On a busy machine the thread may stop for this long between the runtime's check of the deadline
 /// and ours.
@@ -83,5 +83,13 @@ pub(crate) fn lost<T: std::fmt::Debug>(result: Result<T, LockError>) -> (LostCau
             cause, finished, ..
         }) => (cause, finished),
         other => panic!("expected a lost lock, not {other:?}"),
+    }
+}
+
+/// Why a server refused a call.
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, LockError>) -> Refusal {
+    match result {
+        Err(LockError::Refused { reason, .. }) => reason,
+        other => panic!("expected a refusal, not {other:?}"),
     }
 }

@@ -6,25 +6,36 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, RedisServer, until};
-use dlock_runtime::{Concern, Config, LockError, LockPool, Refusal, Wait};
+use dlock_runtime::{Concern, Config, Finding, LockError, LockPool, Refusal, Wait};
+use dlock_tests::patient;
+use dlock_tests::recorded::{lines, record};
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
 
-use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
-use crate::logs::{listen, told};
+use crate::body::refused;
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SOON};
 
-/// Callers that give up before a connection can be made still get one in the end.
+/// A lock is granted, and given back.
+async fn is_had(pool: &LockPool, key: &str) {
+    let guard = pool.lock(key).wait(CAP).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// Its caller goes while it is being made: it serves the next one.
 #[tokio::test]
-async fn impatient_callers_get_a_connection_together() {
+async fn a_connection_that_is_being_made_serves_the_next_caller() {
     let lab = Lab::new();
-    let pool = lab.pool_of(lab.config().lazy()).await;
-    lab.proxy.delay(Duration::from_millis(60)); // each way: a handshake takes 240 ms, a lock 120 ms
-    until("one of them is granted the lock", CAP, async || {
-        let request = pool.lock(ITEM).wait(Wait::Once).acquire();
-        let granted = tokio::time::timeout(Duration::from_millis(200), request).await;
-        matches!(granted, Ok(Ok(_)))
-    })
-    .await;
+    let pool = lab.pool_of(patient(lab.proxy.url()).lazy()).await;
+    let hello = lab.proxy.on(Matcher::any(), Action::Hold);
+    let goes = tokio::spawn(pool.lock(ITEM).acquire());
+    hello.seen().await;
+    goes.abort();
+    assert!(goes.await.unwrap_err().is_cancelled());
+    lab.proxy.release_held();
+    is_had(&pool, ITEM).await;
+    assert_eq!(lab.proxy.accepted(), 1, "no caller's patience ends it");
+    drop(pool);
+    until("it is closed", SOON, async || lab.proxy.live() == 0).await;
 }
 
 /// A server that shakes hands and ends each connection soon after, in each way: whoever calls, and
@@ -71,7 +82,7 @@ async fn an_attempt_ends_with_its_pool() {
     drop(pool);
     let mut said = Vec::new(); // and then its end
     let ends = tokio::io::AsyncReadExt::read_to_end(&mut attempt, &mut said);
-    tokio::time::timeout(CAP, ends).await.unwrap().unwrap();
+    tokio::time::timeout(SOON, ends).await.unwrap().unwrap();
 }
 
 /// A refusal that will not pass is reported to all callers, not just to the one whose attempt met
@@ -84,18 +95,8 @@ async fn a_wrong_password_is_told_to_everybody() {
     let url = server.url().replace("right", "wrong");
     let pool = LockPool::connect(Config::new(url).lazy()).await.unwrap();
     let ask = || pool.lock(ITEM).wait(Duration::from_secs(2)).acquire();
-    for refused in join_all((0..20).map(|_| ask())).await {
-        let error = refused.unwrap_err();
-        assert!(
-            matches!(
-                error,
-                LockError::Refused {
-                    reason: Refusal::Auth,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
+    for told in join_all((0..20).map(|_| ask())).await {
+        assert_eq!(refused(told), Refusal::Auth);
     }
 }
 
@@ -108,22 +109,8 @@ async fn a_demoted_master_is_left() {
     lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let before = lab.proxy.accepted();
     for _ in 0..2 {
-        let error = pool
-            .lock(ITEM)
-            .wait(Wait::Once)
-            .acquire()
-            .await
-            .unwrap_err();
-        assert!(
-            matches!(
-                error,
-                LockError::Refused {
-                    reason: Refusal::ReadOnly,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
+        let answer = pool.lock(ITEM).wait(Wait::Once).acquire().await;
+        assert_eq!(refused(answer), Refusal::ReadOnly);
     }
     assert!(lab.proxy.accepted() > before, "it connected anew");
     lab.server.cmd(&["REPLICAOF", "NO", "ONE"]).await;
@@ -141,8 +128,7 @@ async fn one_stall_is_no_dead_connection() {
     let lab = Lab::new();
     let config = lab.config().command_timeout(COMMAND * 4);
     let pool = lab.pool_of(config).await;
-    let warm = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
-    warm.release().await.unwrap();
+    is_had(&pool, ITEM).await;
     let before = lab.proxy.accepted();
     lab.proxy.stall();
     // Their leases are over long before the server answers: each call gives up after 100 ms.
@@ -156,14 +142,7 @@ async fn one_stall_is_no_dead_connection() {
         assert!(matches!(given_up, Err(LockError::Unavailable { .. })));
     }
     lab.proxy.pass();
-    pool.lock(ITEM)
-        .wait(CAP)
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    is_had(&pool, ITEM).await;
     lab.until_free().await;
     assert_eq!(lab.proxy.accepted(), before, "the connections are the same");
 }
@@ -186,17 +165,8 @@ async fn a_lock_taken_in_two_steps_is_waited_for() {
     waiter.await.unwrap().unwrap().release().await.unwrap();
 
     lab.server.cmd(&["SET", key, "left behind"]).await;
-    let error = pool.lock(ITEM).wait(LONG).acquire().await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            LockError::Refused {
-                reason: Refusal::NoTtl,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let answer = pool.lock(ITEM).wait(LONG).acquire().await;
+    assert_eq!(refused(answer), Refusal::NoTtl);
 }
 
 /// The fence of the item's lock, taken over a connection that is made for it, in a runtime of its
@@ -217,7 +187,7 @@ async fn elsewhere(pool: &LockPool, key: &str) -> Result<(), String> {
 /// that work go to one of them at any time.
 #[tokio::test]
 async fn a_name_that_leads_to_several_servers_splits_no_lock() {
-    listen();
+    record();
     let servers = [RedisServer::start(), RedisServer::start()];
     let addresses = servers.each_ref().map(RedisServer::addr);
     let leads_to = Arc::<AtomicUsize>::default();
@@ -225,34 +195,15 @@ async fn a_name_that_leads_to_several_servers_splits_no_lock() {
     let config = Config::new("redis://locks.of.two")
         .connector(move |_, _| TcpStream::connect(addresses[now.load(Ordering::SeqCst)]));
     let pool = LockPool::connect(config).await.unwrap();
-    pool.lock("first")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    is_had(&pool, "first").await;
 
     leads_to.store(1, Ordering::SeqCst);
     elsewhere(&pool, "second").await.unwrap();
     // The connection of this runtime went to the server of before.
     until("it is replaced", CAP, async || pool.ping().await.is_ok()).await;
-    pool.lock("third")
-        .wait(CAP)
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
-    assert_eq!(
-        pool.check()
-            .await
-            .unwrap()
-            .iter()
-            .find(|it| it.concern() == Concern::Address),
-        None
-    );
+    is_had(&pool, "third").await;
+    let is_address = |it: &&Finding| it.concern() == Concern::Address;
+    assert_eq!(pool.check().await.unwrap().iter().find(is_address), None);
 
     leads_to.store(0, Ordering::SeqCst);
     let before = servers[0].commandstats("evalsha").await;
@@ -261,16 +212,10 @@ async fn a_name_that_leads_to_several_servers_splits_no_lock() {
         assert!(error.contains("leads to several servers"), "{error}");
     }
     assert_eq!(servers[0].commandstats("evalsha").await, before);
-    pool.lock("fifth")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    is_had(&pool, "fifth").await;
     let findings = pool.check().await.unwrap();
-    let found = findings.iter().find(|it| it.concern() == Concern::Address);
-    let said = told(&["WARN", "locks.of.two", "two may hold one lock"]);
+    let found = findings.iter().find(is_address);
+    let said = lines(&["WARN", "locks.of.two", "two may hold one lock"]);
     let [said] = &said[..] else {
         panic!("{said:?}")
     };

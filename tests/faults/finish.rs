@@ -7,7 +7,7 @@ use std::time::Duration;
 use dlock_runtime::{LockError, LockPool, LostCause, distributed_lock};
 use tokio::sync::Notify;
 
-use crate::lab::{CAP, Lab, ON_SERVER};
+use crate::lab::{CAP, Lab};
 
 /// Reports that it began, waits for its loss, and reports that.
 #[distributed_lock(key = "item", ttl = "2s", renew, on_lost = "finish", guard = lock, pool = pool)]
@@ -33,19 +33,6 @@ async fn blocks_past_its_lease(pool: &LockPool) -> Result<bool, LockError> {
 async fn blocks_and_is_cancelled(pool: &LockPool) -> Result<bool, LockError> {
     thread::sleep(Duration::from_millis(500));
     Ok(true)
-}
-
-#[tokio::test]
-async fn a_body_finishes_after_its_key_was_deleted() {
-    let lab = Lab::new();
-    let (pool, began) = (lab.pool().await, Notify::new());
-    let deleting = async {
-        began.notified().await;
-        lab.server.cmd(&["DEL", ON_SERVER]).await;
-    };
-    let (value, ()) = tokio::join!(outlives_its_lease(&pool, &began), deleting);
-    assert_eq!(value.unwrap(), (LostCause::Gone, false, Duration::ZERO));
-    assert!(lab.locks().await.is_empty());
 }
 
 #[tokio::test]

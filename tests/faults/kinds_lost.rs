@@ -142,15 +142,16 @@ async fn one_of_several_keys_that_is_gone_ends_all() {
 macro_rules! outlives {
     ($name:ident, $($kind:tt)*) => {
         #[distributed_lock($($kind)*, ttl = "2s", renew, on_lost = "finish", guard = lock, pool = pool)]
-        async fn $name(pool: &LockPool, began: &Notify) -> Result<(LostCause, bool), LockError> {
+        async fn $name(pool: &LockPool, began: &Notify) -> Result<(LostCause, bool, Duration), LockError> {
             began.notify_one();
             let cause = lock.lost().await;
             tokio::time::sleep(Duration::from_millis(20)).await; // it is still polled
-            Ok((cause, lock.is_held()))
+            Ok((cause, lock.is_held(), lock.remaining()))
         }
     };
 }
 
+outlives!(has_it_alone, key = "item");
 outlives!(reads, key = "item", read);
 outlives!(writes, key = "item", write);
 outlives!(has_a_permit, key = "item", permits = 3);
@@ -169,11 +170,14 @@ async fn a_body_of_any_kind_may_finish_after_its_loss() {
     macro_rules! finishes {
         ($($name:ident),*) => {$(
             let (value, ()) = tokio::join!($name(&pool, &began), deleting());
-            assert_eq!(value.unwrap(), (LostCause::Gone, false), stringify!($name));
+            let told = (LostCause::Gone, false, Duration::ZERO);
+            assert_eq!(value.unwrap(), told, stringify!($name));
+            assert_eq!(lab.server.pttl(ON_SERVER).await, -2, "what was deleted stays so");
             lab.until_free().await;
         )*};
     }
     finishes!(
+        has_it_alone,
         reads,
         writes,
         has_a_permit,

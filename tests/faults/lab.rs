@@ -207,11 +207,19 @@ pub(crate) fn requests(operation: &str) -> Matcher {
     })
 }
 
-/// Runs this test program as a child that plays one role: the test at `path`, which a variable
-/// tells to do so.
-pub(crate) fn child(path: &str, variable: &str, url: &str) -> Child {
+/// Where a child that plays a role has its server.
+const ROLE: &str = "DLOCK_TEST_ROLE_URL";
+
+/// Runs this test program as a child that plays one role: the ignored test at `path`.
+pub(crate) fn child(path: &str, url: &str) -> Child {
     let program = std::env::current_exe().unwrap();
-    Child::spawn(program, ["--exact", path, "--nocapture"], [(variable, url)])
+    let words = ["--exact", path, "--ignored", "--nocapture"];
+    Child::spawn(program, words, [(ROLE, url)])
+}
+
+/// The server of a child that plays a role; nowhere else is there one.
+pub(crate) fn server_of_role() -> Option<String> {
+    std::env::var(ROLE).ok()
 }
 
 /// Prints on a line of its own: the test program's output may stand before it.

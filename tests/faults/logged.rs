@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use dlock_harness::{Proxy, RedisServer, until};
 use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, Release, distributed_lock};
+use dlock_tests::recorded::{lines, record};
 
 use crate::lab::{CAP, LONG, Lab};
-use crate::logs::{listen, told};
 
 const RENEWED: Duration = Duration::from_millis(200);
 
@@ -28,7 +28,7 @@ async fn outage(lab: &Lab, pool: &LockPool, held: &LockGuard) {
 
 #[tokio::test]
 async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
-    listen();
+    record();
     let lab = Lab::new();
     // An attempt that ends on a busy machine long after the outage must not count as a second one.
     let pool = lab.pool_of(lab.config().connect_timeout(CAP)).await;
@@ -49,7 +49,7 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
         })
         .await;
         for says in &says {
-            let heard = told(says);
+            let heard = lines(says);
             assert_eq!(heard.len(), so_far + 1, "{says:?}: {heard:#?}");
         }
     }
@@ -58,17 +58,17 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_shutdown_leaves_is_named() {
-    listen();
+    record();
     let pool = LockPool::connect("memory://").await.unwrap();
     let held = pool.lock("still:held").acquire().await.unwrap();
     drop(pool.lock("given:back").acquire().await.unwrap());
     let drained = pool.shutdown().await;
     assert_eq!((drained.held(), drained.unconfirmed()), (1, 0));
     assert_eq!(
-        told(&["still held when shutdown", "\"still:held\""]).len(),
+        lines(&["still held when shutdown", "\"still:held\""]).len(),
         1
     );
-    assert!(told(&["still held", "given:back"]).is_empty());
+    assert!(lines(&["still held", "given:back"]).is_empty());
     held.release().await.unwrap();
 }
 
@@ -81,21 +81,21 @@ async fn job(id: u8) -> Result<(), LockError> {
 /// `Ok(())` does not say which process did the work.
 #[tokio::test]
 async fn a_body_that_was_left_out_is_told_with_who_has_its_lock() {
-    listen();
+    record();
     let pool = LockPool::connect("memory://").await.unwrap();
     let held = pool.lock("left:1").acquire().await.unwrap();
     pool.scope(job(1)).await.unwrap();
     pool.scope(job(2)).await.unwrap();
-    let skipped = told(&["left a body out", "\"left:1\"", "of this process"]);
+    let skipped = lines(&["left a body out", "\"left:1\"", "of this process"]);
     assert_eq!(skipped.len(), 1, "{skipped:?}");
-    assert!(told(&["left a body out", "\"left:2\""]).is_empty());
+    assert!(lines(&["left a body out", "\"left:2\""]).is_empty());
     held.release().await.unwrap();
 }
 
 /// The caller gets only the error, so nobody sees whether the body succeeded.
 #[tokio::test]
 async fn a_value_that_a_lost_lock_takes_along_is_told() {
-    listen();
+    record();
     let server = RedisServer::start();
     let pool = LockPool::connect(server.url()).await.unwrap();
     let strict = |key| pool.lock(key).release(Release::Strict);
@@ -110,7 +110,7 @@ async fn a_value_that_a_lost_lock_takes_along_is_told() {
     let nothing = strict("nothing:gone").run(async |_| drop(gone("nothing:gone").await));
     assert!(nothing.await.unwrap_err().is_lost());
     strict("value:kept").run(async |_| 7).await.unwrap();
-    let dropped = |key: &str| told(&["dropped what a body returned", key]).len();
+    let dropped = |key: &str| lines(&["dropped what a body returned", key]).len();
     let keys = ["value:gone", "error:gone", "nothing:gone", "value:kept"];
     assert_eq!(keys.map(|key| dropped(&format!("\"{key}\""))), [1, 1, 0, 0]);
 }
@@ -123,7 +123,7 @@ fn endangered() -> RedisServer {
 
 #[tokio::test]
 async fn what_a_check_finds_is_told_once_when_a_pool_is_made() {
-    listen();
+    record();
     let server = endangered();
     let address = server.addr().to_string();
     let url = format!("{}?protocol=resp2", server.url());
@@ -133,7 +133,7 @@ async fn what_a_check_finds_is_told_once_when_a_pool_is_made() {
     findings.retain(|it| it.concern() != Concern::Version); // of Redis 6
     assert_eq!(findings.len(), 3);
     let said = || {
-        let mut said = told(&[&address, "concern="]);
+        let mut said = lines(&[&address, "concern="]);
         said.retain(|it| !it.contains("concern=Version"));
         said
     };
@@ -157,13 +157,13 @@ async fn what_a_check_finds_is_told_once_when_a_pool_is_made() {
         assert!(restarts.contains(part), "{part}: {restarts}");
     }
     // One for each pool, as before.
-    assert_eq!(told(&[&address, "no pushes"]).len(), 2);
+    assert_eq!(lines(&[&address, "no pushes"]).len(), 2);
 }
 
 /// A server that does not answer the check, or refuses its commands, does not stop `init`.
 #[tokio::test]
 async fn a_check_without_an_answer_is_not_told_and_fails_nothing() {
-    listen();
+    record();
     let server = endangered();
     let proxy = Proxy::start(server.addr());
     let config = Config::new(proxy.url()).command_timeout(RENEWED);
@@ -177,6 +177,6 @@ async fn a_check_without_an_answer_is_not_told_and_fails_nothing() {
     assert!(begun.elapsed() >= RENEWED, "the check had its time");
     proxy.clear_triggers();
     proxy.release_held();
-    assert_eq!(told(&[&proxy.url(), "concern="]), [""; 0]);
+    assert_eq!(lines(&[&proxy.url(), "concern="]), [""; 0]);
     until("the pool works", CAP, async || pool.ping().await.is_ok()).await;
 }

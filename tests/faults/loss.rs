@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::body::{Polls, Watched, lost, tick};
 use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, TTL};
+use crate::outage::{Outage, tests_of};
 
 /// Runs a body under a renewed lock until `fault` has ended its lease.
 async fn lose(lab: &Lab, expected: LostCause, fault: impl AsyncFnOnce()) -> Fence {
@@ -50,24 +51,30 @@ async fn next_is_higher(lab: &Lab, last: Fence) {
     lab.until_free().await;
 }
 
-#[tokio::test]
-async fn a_deleted_key() {
-    let lab = Lab::new();
-    let fence = lose(&lab, LostCause::Gone, async || {
-        lab.server.cmd(&["DEL", ON_SERVER]).await;
-    })
-    .await;
-    assert!(lab.locks().await.is_empty(), "what was deleted stays so");
-    next_is_higher(&lab, fence).await;
+tests_of! { check:
+    a_deleted_key Deleted,
+    all_keys_flushed Emptied,
+    a_server_that_came_back_empty ServerWithoutData,
+    a_server_that_stays_away ServerDead,
+    a_server_that_is_stopped ServerStopped,
+    a_black_hole BlackHole,
+    replies_that_are_lost Mute,
 }
 
-#[tokio::test]
-async fn all_keys_flushed() {
+async fn check(outage: Outage) {
     let lab = Lab::new();
-    let fence = lose(&lab, LostCause::Gone, async || {
-        lab.server.cmd(&["FLUSHALL"]).await;
-    })
-    .await;
+    let takes = outage.takes_the_lock();
+    let cause = if takes {
+        LostCause::Gone
+    } else {
+        LostCause::Deadline
+    };
+    let fence = lose(&lab, cause, async || outage.begins(&lab).await).await;
+    if takes {
+        assert!(lab.locks().await.is_empty(), "what was deleted stays so");
+    } else {
+        outage.ends(&lab);
+    }
     next_is_higher(&lab, fence).await;
 }
 
@@ -96,43 +103,6 @@ async fn a_value_of_another_type() {
     })
     .await;
     assert_eq!(lab.server.ask::<u64>(&["LLEN", ON_SERVER]).await, 1);
-}
-
-#[tokio::test]
-async fn a_server_that_came_back_empty() {
-    let lab = Lab::new();
-    let fence = lose(&lab, LostCause::Gone, async || lab.server.restart_empty()).await;
-    next_is_higher(&lab, fence).await;
-}
-
-#[tokio::test]
-async fn a_server_that_stays_away() {
-    let lab = Lab::new();
-    let fence = lose(&lab, LostCause::Deadline, async || lab.server.kill9()).await;
-    lab.server.restart_empty();
-    next_is_higher(&lab, fence).await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_stopped() {
-    let lab = Lab::new();
-    let fence = lose(&lab, LostCause::Deadline, async || lab.server.stop_signal()).await;
-    lab.server.cont();
-    next_is_higher(&lab, fence).await;
-}
-
-#[tokio::test]
-async fn a_black_hole() {
-    let lab = Lab::new();
-    let fence = lose(&lab, LostCause::Deadline, async || lab.proxy.blackhole()).await;
-    next_is_higher(&lab, fence).await;
-}
-
-#[tokio::test]
-async fn replies_that_are_lost() {
-    let lab = Lab::new();
-    let fence = lose(&lab, LostCause::Deadline, async || lab.proxy.drop_replies()).await;
-    next_is_higher(&lab, fence).await;
 }
 
 /// Without `renew` no command asks the server before the deadline.

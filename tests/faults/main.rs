@@ -4,7 +4,7 @@
 //!   server), `releases`, `outages`, `connecting`.
 //! - Loss, a lease that ends under its holder: `loss`, `deadlines`, `causes`, `paused`, `finish`,
 //!   `fence_order`.
-//! - Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
+//! - Renewal, a lease that must not end: `renewal`, `batches`, `extend`.
 //! - Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`,
 //!   `waiting_connections`, `waiting_polls`, `waiting_full`, `waiting_background`,
 //!   `waiting_min_hold`.
@@ -12,8 +12,8 @@
 //! - Guarded writes, which must not come late: `writes`.
 //! - Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss),
 //!   `kinds` (bugs of other systems, by number).
-//! - `lab` is the server and the wire, `body` what runs under a lock here, `observer` a thread that
-//!   watches, `waiters` the waiters, `logs` the captured events.
+//! - `lab` is the server and the wire, `outage` what happens to them, `body` what runs under a lock here, `observer` a thread that
+//!   watches, `waiters` the waiters.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,6 @@
     reason = "a test fails by panicking; clippy knows this only inside the test functions"
 )]
 
-mod afterwards;
 mod batches;
 mod body;
 mod causes;
@@ -35,9 +34,9 @@ mod kinds_lost;
 mod kinds_wire;
 mod lab;
 mod logged;
-mod logs;
 mod loss;
 mod observer;
+mod outage;
 mod outages;
 mod paused;
 mod releases;

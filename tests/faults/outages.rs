@@ -8,70 +8,30 @@ use dlock_runtime::{LockError, LockRequest, Wait};
 use futures_util::future::join_all;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SLACK};
+use crate::outage::{Outage, tests_of};
 
 const WAIT: Duration = Duration::from_millis(800);
 
 /// Two are sent by themselves, the others in two commands.
 const CALLERS: usize = 24;
 
-#[tokio::test]
-async fn a_black_hole() {
-    check(|lab| lab.proxy.blackhole()).await;
+tests_of! { check:
+    a_black_hole BlackHole,
+    a_black_hole_under_new_connections BlackHoleOfNewConnections,
+    replies_that_are_lost Mute,
+    requests_that_are_lost Deaf,
+    a_wire_that_stalls Stalled,
+    connections_that_are_refused Refused,
+    a_server_that_is_dead ServerDead,
+    a_server_that_is_stopped ServerStopped,
+    a_slow_wire Slow,
 }
 
-#[tokio::test]
-async fn a_black_hole_under_new_connections() {
-    check(|lab| {
-        lab.proxy.cut_all();
-        lab.proxy.blackhole();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn replies_that_are_lost() {
-    check(|lab| lab.proxy.drop_replies()).await;
-}
-
-#[tokio::test]
-async fn requests_that_are_lost() {
-    check(|lab| lab.proxy.drop_requests()).await;
-}
-
-#[tokio::test]
-async fn a_wire_that_stalls() {
-    check(|lab| lab.proxy.stall()).await;
-}
-
-#[tokio::test]
-async fn connections_that_are_refused() {
-    check(|lab| {
-        lab.proxy.refuse();
-        lab.proxy.cut_all();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_dead() {
-    check(|lab| lab.server.kill9()).await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_stopped() {
-    check(|lab| lab.server.stop_signal()).await;
-}
-
-#[tokio::test]
-async fn a_slow_wire() {
-    check(|lab| lab.proxy.delay(Duration::from_secs(2))).await;
-}
-
-async fn check(outage: impl Fn(&Lab)) {
+async fn check(outage: Outage) {
     let lab = Lab::new();
     // Connecting may take as long as it likes, but a call may not wait for it.
     let pool = lab.pool_of(lab.config().connect_timeout(CAP)).await;
-    outage(&lab);
+    outage.begins(&lab).await;
     for (wait, at_least) in [
         (Wait::Once, Duration::ZERO),
         (Wait::For(WAIT), WAIT),

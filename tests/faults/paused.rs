@@ -11,12 +11,13 @@ use dlock_runtime::{Config, LockError, LockGuard, LockPool};
 use crate::body::{Polls, Watched, tick};
 use crate::lab::{self, CAP, ITEM, Lab, ON_SERVER, TTL, acquires, tell};
 
-const URL: &str = "DLOCK_TEST_PAUSED_URL";
-
 /// The child process; in the test run itself this does nothing.
 #[tokio::test]
+#[ignore = "a child process"]
 async fn holder() {
-    let Ok(url) = std::env::var(URL) else { return };
+    let Some(url) = lab::server_of_role() else {
+        return;
+    };
     let pool = LockPool::connect(Config::new(url).command_timeout(CAP))
         .await
         .unwrap();
@@ -41,7 +42,7 @@ async fn holder() {
 }
 
 fn child(url: &str) -> Child {
-    lab::child("paused::holder", URL, url)
+    lab::child("paused::holder", url)
 }
 
 /// The number in what the child printed of its fence.

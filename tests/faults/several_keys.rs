@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockGuard, LockPool, LockRequest, LostCause};
+use dlock_tests::locks;
+use dlock_tests::recorded::{lines, record};
 
 use crate::body::lost;
 use crate::lab::{CAP, LONG, Lab, calls, requests};
-use crate::logs::{listen, told};
 use crate::waiters::{WAIT, Waiter, turn, waits};
 
 fn both(pool: &LockPool) -> LockRequest {
@@ -19,11 +20,7 @@ fn both(pool: &LockPool) -> LockRequest {
 impl Lab {
     /// A waiter stands in the queue of this key.
     async fn until_waited_for(&self, key: &str) {
-        let queue = format!("lock:@w:{{lock:{key}}}");
-        until("it is waited for", CAP, async || {
-            self.server.ask::<usize>(&["ZCARD", &queue]).await == 1
-        })
-        .await;
+        locks::until_queued(&self.server, key, 1, CAP).await;
     }
 
     /// A pool that waits for answers that are held back, or late on a busy machine.
@@ -70,7 +67,7 @@ async fn one_that_is_lost_while_the_next_is_waited_for_is_asked_for_again() {
 /// to be extended before a body.
 #[tokio::test]
 async fn no_body_begins_under_one_that_was_lost_while_the_next_was_waited_for() {
-    listen();
+    record();
     let lab = Lab::new();
     let (pool, direct) = (lab.patient().await, lab.direct().await);
     let last = direct.lock("never:b").ttl(LONG).acquire().await.unwrap();
@@ -82,7 +79,7 @@ async fn no_body_begins_under_one_that_was_lost_while_the_next_was_waited_for() 
     let run = tokio::spawn(async move { request.run(body).await });
     lab.until_waited_for("never:b").await;
     lab.server.cmd(&["DEL", "lock:never:a"]).await;
-    let is_told = async || !told(&["lost a lock", "\"never:a\""]).is_empty();
+    let is_told = async || !lines(&["lost a lock", "\"never:a\""]).is_empty();
     until("its loss is told", CAP, is_told).await;
     let rival = direct.lock("never:a").ttl(LONG).acquire().await.unwrap();
     last.release().await.unwrap();

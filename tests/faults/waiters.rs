@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{Action, Matcher, Trigger, until, wait};
 use dlock_runtime::{LockGuard, LockPool, LockRequest};
+use dlock_tests::locks;
 use tokio::task::JoinHandle;
 
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, is_held, requests};
@@ -78,14 +79,11 @@ impl Lab {
 
     /// The entries of the item's queue, in order.
     pub(crate) async fn places(&self) -> Vec<String> {
-        self.server.ask(&["ZRANGE", W, "0", "-1"]).await
+        locks::queue(&self.server, ITEM).await
     }
 
     pub(crate) async fn until_queued(&self, places: usize) {
-        until("they stand in the queue", CAP, async || {
-            self.places().await.len() == places
-        })
-        .await;
+        locks::until_queued(&self.server, ITEM, places, CAP).await;
     }
 
     /// The channel on which the first in the queue is told of its grant.

@@ -10,6 +10,7 @@ use dlock_runtime::{LockPool, Wait};
 use tokio::task::JoinSet;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SLACK};
+use crate::outage::{Outage, tests_of};
 use crate::waiters::{A, AT_ONCE, W, item, one_waits, turn};
 
 const TASKS: usize = 100;
@@ -85,16 +86,40 @@ async fn all_had_their_turn(lab: &Lab, pool: LockPool, record: &Record, mut task
     .await;
 }
 
-/// The fault comes while another process holds the lock; and once more between two turns, if it
-/// takes no lock away.
-async fn check(lab: Lab, takes_locks: bool, fault: impl AsyncFn(&Lab)) {
+tests_of! { check:
+    a_connection_that_is_killed Killed,
+    all_connections_that_are_cut Cut,
+    a_black_hole_that_heals BlackHole,
+    a_wire_that_stalls_for_a_while Stalled,
+    replies_and_pushes_that_are_lost_for_a_while Mute,
+    requests_that_are_lost_for_a_while Deaf,
+    a_server_that_is_stopped_for_a_while ServerStopped,
+    a_server_that_forgets_its_scripts ScriptsForgotten,
+    a_server_that_comes_back_without_data ServerWithoutData,
+    a_server_that_is_emptied Emptied,
+    a_queue_that_is_deleted QueueDeleted,
+}
+
+/// It lasts until a connection counts as dead.
+async fn comes_and_goes(outage: Outage, lab: &Lab) {
+    outage.begins(lab).await;
+    if outage.lasts() {
+        wait::pause(COMMAND * 3).await;
+        outage.ends(lab);
+    }
+}
+
+/// It comes while another process holds the lock; and once more between two turns, if it takes no
+/// lock away.
+async fn check(outage: Outage) {
+    let lab = Lab::new();
     let (pool, direct) = (lab.pool().await, lab.direct().await);
     let holder = item(&direct).acquire().await.unwrap();
     let record = Arc::default();
     let tasks = hundred(&pool, &record).await;
     lab.until_queued(1).await;
-    fault(&lab).await;
-    if takes_locks {
+    comes_and_goes(outage, &lab).await;
+    if outage.takes_the_lock() {
         drop(holder);
     } else {
         // The queue entry exists again, or still, before the holder lets go.
@@ -109,105 +134,9 @@ async fn check(lab: Lab, takes_locks: bool, fault: impl AsyncFn(&Lab)) {
             record.turns() >= TURNS_BEFORE
         })
         .await;
-        fault(&lab).await;
+        comes_and_goes(outage, &lab).await;
     }
     all_had_their_turn(&lab, pool, &record, tasks).await;
-}
-
-#[tokio::test]
-async fn a_connection_that_is_killed() {
-    check(Lab::new(), false, async |lab| {
-        let kill = ["CLIENT", "KILL", "TYPE", "pubsub"];
-        lab.server.cmd(&kill).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn all_connections_that_are_cut() {
-    check(Lab::new(), false, async |lab| lab.proxy.cut_all()).await;
-}
-
-#[tokio::test]
-async fn a_black_hole_that_heals() {
-    check(Lab::new(), false, async |lab| {
-        lab.proxy.blackhole();
-        // The outage has to last until the connection counts as dead.
-        wait::pause(COMMAND * 3).await;
-        lab.proxy.pass();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_wire_that_stalls_for_a_while() {
-    check(Lab::new(), false, async |lab| {
-        lab.proxy.stall();
-        wait::pause(COMMAND * 3).await;
-        lab.proxy.pass();
-    })
-    .await;
-}
-
-/// Half of the wire fails: commands are executed, and their answers are lost.
-#[tokio::test]
-async fn replies_and_pushes_that_are_lost_for_a_while() {
-    check(Lab::new(), false, async |lab| {
-        lab.proxy.drop_replies();
-        wait::pause(COMMAND * 3).await;
-        lab.proxy.pass();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn requests_that_are_lost_for_a_while() {
-    check(Lab::new(), false, async |lab| {
-        lab.proxy.drop_requests();
-        wait::pause(COMMAND * 3).await;
-        lab.proxy.pass();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_stopped_for_a_while() {
-    check(Lab::new(), false, async |lab| {
-        lab.server.stop_signal();
-        wait::pause(COMMAND * 3).await;
-        lab.server.cont();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_server_that_forgets_its_scripts() {
-    check(Lab::new(), false, async |lab| {
-        lab.server.cmd(&["SCRIPT", "FLUSH"]).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_server_that_comes_back_without_data() {
-    check(Lab::new(), true, async |lab| lab.server.restart_empty()).await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_emptied() {
-    check(Lab::new(), true, async |lab| {
-        lab.server.cmd(&["FLUSHALL"]).await;
-    })
-    .await;
-}
-
-/// Only the queue is gone: the waiters queue again.
-#[tokio::test]
-async fn a_queue_that_is_deleted() {
-    check(Lab::new(), false, async |lab| {
-        lab.server.cmd(&["DEL", W]).await;
-    })
-    .await;
 }
 
 /// Kills the connection of a waiter that has just polled and would poll again in a second; returns

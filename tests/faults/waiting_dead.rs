@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{Child, Proxy, until, wait};
 use dlock_runtime::{Config, LockGuard, LockPool, Wait};
+use dlock_tests::locks;
 use futures_util::future::join_all;
 
 use crate::lab::{self, CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SLACK, tell};
 use crate::waiters::{A, AT_ONCE, CLAIM, HEARTBEAT, Turn, W, Waiter, item, turn};
-
-const WAITER: &str = "DLOCK_TEST_WAITER_URL";
-const HOLDER: &str = "DLOCK_TEST_HOLDER_URL";
 
 /// How many dead waiters stand at the head of the queue.
 const TEN: usize = 10;
@@ -24,8 +22,9 @@ const LEASES: [u64; 9] = [1000, 1450, 1900, 2350, 2800, 3250, 3700, 4150, 4600];
 
 /// A child process: it waits for the item.
 #[tokio::test]
+#[ignore = "a child process"]
 async fn waiter() {
-    let Ok(url) = std::env::var(WAITER) else {
+    let Some(url) = lab::server_of_role() else {
         return;
     };
     let pool = LockPool::connect(Config::new(url).connect_timeout(CAP))
@@ -38,8 +37,9 @@ async fn waiter() {
 
 /// A child process: it holds some locks for as long as it lives.
 #[tokio::test]
+#[ignore = "a child process"]
 async fn holder() {
-    let Ok(url) = std::env::var(HOLDER) else {
+    let Some(url) = lab::server_of_role() else {
         return;
     };
     let pool = LockPool::connect(Config::new(url).connect_timeout(CAP))
@@ -56,7 +56,7 @@ async fn holder() {
 }
 
 fn waiting_child(url: &str) -> Child {
-    lab::child("waiting_dead::waiter", WAITER, url)
+    lab::child("waiting_dead::waiter", url)
 }
 
 /// Ten processes at the head of the queue, and one waiter of this process behind them.
@@ -104,19 +104,13 @@ async fn hand_over(lab: &Lab, holder: LockGuard, last: Waiter) -> (Duration, u64
 
 /// Waits until the heartbeats of the first `count` in the queue have lapsed.
 async fn until_lapsed(lab: &Lab, count: usize) {
-    until("they count as dead", CAP, async || {
-        let now: (u64, u64) = lab.server.ask(&["TIME"]).await;
-        let now = (now.0 * 1_000_000 + now.1).to_string();
-        let lapsed: usize = lab.server.ask(&["ZCOUNT", A, "-inf", &now]).await;
-        lapsed == count
-    })
-    .await;
+    locks::until_lapsed(&lab.server, ITEM, count, CAP).await;
 }
 
 #[tokio::test]
 async fn a_lock_of_a_killed_holder_is_had_when_its_lease_ends() {
     let lab = Lab::new();
-    let mut child = lab::child("waiting_dead::holder", HOLDER, &lab.server.url());
+    let mut child = lab::child("waiting_dead::holder", &lab.server.url());
     child.expect_line("held", CAP).await;
     let pool = lab.pool().await;
     let mut waiters = Vec::new();
@@ -124,12 +118,8 @@ async fn a_lock_of_a_killed_holder_is_had_when_its_lease_ends() {
         let lock = pool.lock(lease.to_string()).ttl(LONG).wait(Wait::Forever);
         waiters.push(crate::waiters::waits(lock));
     }
-    let waits = |lease: u64| format!("lock:@w:{{lock:{lease}}}");
     for lease in LEASES {
-        until("it stands in the queue", CAP, async || {
-            lab.server.ask::<usize>(&["ZCARD", &waits(lease)]).await == 1
-        })
-        .await;
+        locks::until_queued(&lab.server, &lease.to_string(), 1, CAP).await;
     }
     child.kill();
     let (mut turns, direct) = (Vec::new(), lab.direct().await);

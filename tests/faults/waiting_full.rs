@@ -1,55 +1,21 @@
-//! A server that is out of memory: waiters that are queued already get the lock, new ones are
-//! refused and leave nothing.
+//! A server that is out of memory: waiters that are queued already get the lock, as `waiting_pushes`
+//! shows too; new ones are refused and leave nothing.
 
-use dlock_harness::wait;
-use dlock_runtime::{LockError, Refusal, Released, Wait};
+use dlock_runtime::{Refusal, Released, Wait};
 
-use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, SLACK};
-use crate::waiters::{POLL, item, one_waits, turn};
+use crate::body::refused;
+use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, requests};
+use crate::waiters::{item, one_waits, turn};
+use dlock_harness::Action;
 
 /// From here on every write that needs memory fails.
-async fn fill(lab: &Lab) {
+pub(crate) async fn fill(lab: &Lab) {
     lab.server
         .cmd(&["CONFIG", "SET", "maxmemory-policy", "noeviction"])
         .await;
     lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let full = lab.server.try_cmd(&["SET", "more", "1"]).await;
     assert!(full.unwrap_err().to_string().contains("OOM"));
-}
-
-fn out_of_memory<T: std::fmt::Debug>(answer: &Result<T, LockError>) {
-    let Err(LockError::Refused { reason, .. }) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(*reason, Refusal::OutOfMemory);
-}
-
-#[tokio::test]
-async fn a_waiter_gets_the_lock_by_push() {
-    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
-    fill(&lab).await;
-    lab.no_polls();
-    holder.release().await.unwrap();
-    let turn = turn(waiter).await;
-    lab.all_passes();
-    lab.stays(&turn.guard).await;
-    turn.guard.release().await.unwrap();
-    lab.until_at_rest().await;
-}
-
-#[tokio::test]
-async fn a_waiter_gets_the_lock_by_poll() {
-    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
-    fill(&lab).await;
-    let lost = lab.no_pushes();
-    let freed = std::time::Instant::now();
-    holder.release().await.unwrap();
-    let turn = turn(waiter).await;
-    assert_eq!(lost.fired(), 1);
-    assert!(turn.at - freed < wait::scaled(POLL + SLACK * 2));
-    lab.stays(&turn.guard).await;
-    turn.guard.release().await.unwrap();
-    lab.until_at_rest().await;
 }
 
 /// A release that finds nothing still grants a lock that is free.
@@ -75,10 +41,7 @@ async fn a_waiter_keeps_its_place_and_gets_what_expires() {
     let waiter = lab.queued(&pool).await;
     let place = lab.places().await;
     fill(&lab).await;
-    let polls = lab.proxy.on(
-        crate::lab::requests("poll").nth(3),
-        dlock_harness::Action::Signal,
-    );
+    let polls = lab.proxy.on(requests("poll").nth(3), Action::Signal);
     polls.seen().await;
     assert_eq!(lab.places().await, place);
     lab.server.cmd(&["PEXPIRE", ON_SERVER, "10"]).await;
@@ -92,11 +55,16 @@ async fn who_comes_now_is_refused_and_leaves_nothing() {
     let (pool, direct) = (lab.pool().await, lab.direct().await);
     let holder = item(&direct).acquire().await.unwrap();
     fill(&lab).await;
-    for wait in [Wait::For(CAP), Wait::Forever] {
-        out_of_memory(&pool.lock(ITEM).wait(wait).acquire().await);
-        out_of_memory(&pool.lock("free").wait(wait).acquire().await);
+    for (key, wait) in [
+        (ITEM, Wait::For(CAP)),
+        ("free", Wait::For(CAP)),
+        (ITEM, Wait::Forever),
+        ("free", Wait::Forever),
+        ("free", Wait::Once),
+    ] {
+        let answer = pool.lock(key).wait(wait).acquire().await;
+        assert_eq!(refused(answer), Refusal::OutOfMemory);
     }
-    out_of_memory(&pool.lock("free").wait(Wait::Once).acquire().await);
     assert_eq!(lab.locks().await, [ON_SERVER], "the holder's alone");
     lab.stays(&holder).await;
     holder.release().await.unwrap();

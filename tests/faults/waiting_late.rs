@@ -32,38 +32,31 @@ async fn rival_first(lab: &Lab, rival: LockGuard, waiter: Waiter) {
     turn(waiter).await;
 }
 
-/// M10. The client has just read the server's clock, so it knows that the push is old.
+/// M10. The client has just read the server's clock, so it knows that the push is old; or nothing
+/// was read for longer than an estimate of that clock may be old.
 #[tokio::test]
 async fn a_push_read_after_its_lease_begins_nothing() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = waits(item(&pool).ttl(SHORT).renew());
-    lab.until_queued(1).await;
-    let late = lab.proxy.on(grants(), Action::HoldMessage);
-    holder.release().await.unwrap();
-    late.seen().await;
-    let rival = rival(&lab, &direct).await;
-    lab.proxy.release_held();
-    rival_first(&lab, rival, waiter).await;
-}
-
-/// The same, when nothing was read from the server for longer than an estimate of its clock may be
-/// old.
-#[tokio::test]
-async fn a_push_read_after_its_lease_and_a_long_silence_begins_nothing() {
-    let lab = Lab::new();
-    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
-    let direct = lab.direct().await;
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
-    lab.no_polls();
-    let late = lab.proxy.on(grants(), Action::HoldMessage);
-    holder.release().await.unwrap();
-    late.seen().await;
-    let rival = rival(&lab, &direct).await;
-    lab.all_passes(); // the polls too, which find that the queue entry is gone
-    rival_first(&lab, rival, waiter).await;
+    for is_silent in [false, true] {
+        let lab = Lab::new();
+        let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+        let direct = lab.direct().await;
+        let holder = item(&direct).acquire().await.unwrap();
+        let mut request = item(&pool);
+        if !is_silent {
+            request = request.ttl(SHORT).renew();
+        }
+        let waiter = waits(request);
+        lab.until_queued(1).await;
+        if is_silent {
+            lab.no_polls();
+        }
+        let late = lab.proxy.on(grants(), Action::HoldMessage);
+        holder.release().await.unwrap();
+        late.seen().await;
+        let rival = rival(&lab, &direct).await;
+        lab.all_passes(); // the polls too, which find that the queue entry is gone
+        rival_first(&lab, rival, waiter).await;
+    }
 }
 
 /// M1. A poll that took the lock again would give one token two lives.
@@ -145,45 +138,38 @@ async fn a_grant_found_by_a_poll_counts_from_when_that_was_sent() {
     rival_first(&lab, rival, waiter).await;
 }
 
-/// Takes the lock in its turn; then the wire goes silent: the lock is lost when the server's claim
-/// ends, not after a whole ttl.
-async fn check_claim(pool: &LockPool, lab: &Lab, direct: &LockPool) {
-    let holder = item(direct).acquire().await.unwrap();
-    let waiter = waits(item(pool).renew());
-    lab.until_queued(1).await;
-    let renewals = lab.proxy.on(requests("renew").every(), Action::CutBefore);
-    holder.release().await.unwrap();
-    let turn = turn(waiter).await;
-    // Read first: the lease ends no earlier than this and what is left.
-    let begun = Instant::now();
-    let left = turn.guard.remaining();
-    assert!(left <= CLAIM, "more than was granted");
-    let rival = waits(item(direct));
-    let cause = wait::within(CAP, turn.guard.lost()).await;
-    assert_eq!(cause, Some(LostCause::Deadline));
-    assert!(renewals.fired() > 0, "it tried to make it longer");
-    let had = turn.at.elapsed();
-    assert!(had < wait::scaled(CLAIM + SLACK * 2), "lost after {had:?}");
-    drop(turn.guard);
-    let rival = crate::waiters::turn(rival).await;
-    assert!(rival.at >= begun + left, "two hold it");
-}
-
-/// M19.
+/// M19, and M3 if no push comes. It is had in its turn; then the wire goes silent: the lock is lost
+/// when the server's claim ends, not after a whole ttl.
 #[tokio::test]
-async fn a_grant_heard_by_push_is_worth_its_claim_until_it_is_confirmed() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    check_claim(&pool, &lab, &direct).await;
-}
-
-/// M3.
-#[tokio::test]
-async fn a_grant_found_by_a_poll_is_worth_its_claim_until_it_is_confirmed() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    lab.no_pushes();
-    check_claim(&pool, &lab, &direct).await;
+async fn a_grant_is_worth_its_claim_until_it_is_confirmed() {
+    for is_told in [true, false] {
+        let lab = Lab::new();
+        let (pool, direct) = (lab.pool().await, lab.direct().await);
+        if !is_told {
+            lab.no_pushes();
+        }
+        let holder = item(&direct).acquire().await.unwrap();
+        let waiter = waits(item(&pool).renew());
+        lab.until_queued(1).await;
+        let renewals = lab.proxy.on(requests("renew").every(), Action::CutBefore);
+        holder.release().await.unwrap();
+        let had = turn(waiter).await;
+        // Read first: the lease ends no earlier than this and what is left.
+        let begun = Instant::now();
+        let left = had.guard.remaining();
+        assert!(left <= CLAIM, "more than was granted");
+        let rival = waits(item(&direct));
+        let cause = wait::within(CAP, had.guard.lost()).await;
+        assert_eq!(cause, Some(LostCause::Deadline));
+        assert!(renewals.fired() > 0, "it tried to make it longer");
+        let took = had.at.elapsed();
+        assert!(
+            took < wait::scaled(CLAIM + SLACK * 2),
+            "lost after {took:?}"
+        );
+        drop(had.guard);
+        assert!(turn(rival).await.at >= begun + left, "two hold it");
+    }
 }
 
 /// The time that the push took is subtracted from its lease.

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{Proxy, RedisServer, wait};
 use dlock_runtime::{Config, LockPool};
+use dlock_tests::locks;
+use dlock_tests::recorded::{lines, record};
 
-use crate::lab::{CAP, ON_SERVER, SLACK};
-use crate::logs::{listen, told};
-use crate::waiters::{POLL, Turn, W, item, turn, waits};
+use crate::lab::{CAP, ITEM, ON_SERVER, SLACK};
+use crate::waiters::{POLL, Turn, item, turn, waits};
 
 /// A waiter without pushes polls every 100 ms and a tenth. One that polled once a second would need
 /// 10 s for this many polls.
@@ -30,18 +31,9 @@ async fn pool(url: impl Into<String>) -> LockPool {
     LockPool::connect(config).await.unwrap()
 }
 
-async fn places(server: &RedisServer) -> Vec<String> {
-    server.ask(&["ZRANGE", W, "0", "-1"]).await
-}
-
 async fn until_queued(server: &RedisServer) -> String {
-    let mut all = Vec::new();
-    dlock_harness::until("it stands in the queue", CAP, async || {
-        all = places(server).await;
-        all.len() == 1
-    })
-    .await;
-    all.remove(0)
+    locks::until_queued(server, ITEM, 1, CAP).await;
+    locks::queue(server, ITEM).await.remove(0)
 }
 
 /// A waiter polls, as often as is promised and no more.
@@ -59,7 +51,7 @@ async fn until_polled(server: &RedisServer) {
 
 /// Waits over `url`, several times, without a push.
 async fn check_polls(server: &RedisServer, url: String) {
-    listen();
+    record();
     // A separate proxy: messages to the holder's pool are not counted below.
     let other_address = Proxy::start(server.addr());
     let (waiting, holding) = (pool(url).await, pool(other_address.url()).await);
@@ -78,7 +70,7 @@ async fn check_polls(server: &RedisServer, url: String) {
     let told_since = server.commandstats("publish").await - published;
     assert_eq!(told_since, 0, "nobody is told");
     let address = server.addr().to_string();
-    let said = told(&["no pushes", &address]);
+    let said = lines(&["no pushes", &address]);
     assert_eq!(said.len(), 1, "{said:?}");
 }
 
@@ -128,7 +120,7 @@ async fn a_user_who_may_not_subscribe_polls() {
 
 /// The releasing user may not publish: the grant is made, and a poll finds it.
 async fn check_untold(rights: &[&str]) {
-    listen();
+    record();
     let server = RedisServer::start();
     let url = user(&server, rights).await;
     let (waiting, holding) = (pool(server.url()).await, pool(url).await);

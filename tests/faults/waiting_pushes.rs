@@ -8,25 +8,31 @@ use std::time::Instant;
 
 use dlock_harness::{Action, until, wait};
 use dlock_runtime::LockPool;
-use dlock_tests::{Seeded, patient};
+use dlock_tests::{Seeded, locks, patient};
 
 use crate::lab::{CAP, LONG, Lab, ON_SERVER, SLACK, acquires, requests};
 use crate::waiters::{AT_ONCE, POLL, grants, item, one_waits, turn, waits};
+use crate::waiting_full::fill;
 
+/// Also of a server that is out of memory.
 #[tokio::test]
 async fn a_waiter_gets_a_free_lock_by_push() {
-    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
-    lab.no_polls();
-    let freed = Instant::now();
-    holder.release().await.unwrap();
-    let turn = turn(waiter).await;
-    assert!(
-        turn.at - freed < wait::scaled(AT_ONCE),
-        "{:?}",
-        turn.at - freed
-    );
-    lab.all_passes();
-    lab.stays(&turn.guard).await;
+    for is_full in [false, true] {
+        let (lab, _pool, _direct, holder, waiter) = one_waits().await;
+        if is_full {
+            fill(&lab).await;
+        }
+        lab.no_polls();
+        let freed = Instant::now();
+        holder.release().await.unwrap();
+        let turn = turn(waiter).await;
+        let took = turn.at - freed;
+        assert!(took < wait::scaled(AT_ONCE), "took {took:?}");
+        lab.all_passes();
+        lab.stays(&turn.guard).await;
+        turn.guard.release().await.unwrap();
+        lab.until_at_rest().await;
+    }
 }
 
 /// A turn that a poll finds costs one poll, and there are fewer polls than turns: only those of the
@@ -71,21 +77,25 @@ async fn in_a_quiet_run_turns_come_by_push_also_when_waiters_give_up() {
 
 #[tokio::test]
 async fn a_waiter_whose_push_is_lost_gets_the_lock_by_its_next_poll() {
-    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
-    let lost = lab.no_pushes();
-    let freed = Instant::now();
-    holder.release().await.unwrap();
-    let granted = lab.value(ON_SERVER).await;
-    let turn = turn(waiter).await;
-    assert_eq!(lost.fired(), 1);
-    let took = turn.at - freed;
-    assert!(took < wait::scaled(POLL + SLACK * 2), "took {took:?}");
-    assert_eq!(
-        lab.value(ON_SERVER).await,
-        granted,
-        "by the grant that was made"
-    );
-    lab.stays(&turn.guard).await;
+    for is_full in [false, true] {
+        let (lab, _pool, _direct, holder, waiter) = one_waits().await;
+        if is_full {
+            fill(&lab).await;
+        }
+        let lost = lab.no_pushes();
+        let freed = Instant::now();
+        holder.release().await.unwrap();
+        let granted = lab.value(ON_SERVER).await;
+        let turn = turn(waiter).await;
+        assert_eq!(lost.fired(), 1);
+        let took = turn.at - freed;
+        assert!(took < wait::scaled(POLL + SLACK * 2), "took {took:?}");
+        let now = lab.value(ON_SERVER).await;
+        assert_eq!(now, granted, "by the grant that was made");
+        lab.stays(&turn.guard).await;
+        turn.guard.release().await.unwrap();
+        lab.until_at_rest().await;
+    }
 }
 
 /// Counterexample M9: if the token were taken for a stray one, it would be cancelled under its
@@ -269,19 +279,8 @@ async fn value_of_the_past(lab: &Lab, pool: &LockPool) -> String {
 
 /// A message as the scripts publish it.
 async fn granted_now(lab: &Lab, key: &str, value: &str) -> String {
-    let time: Vec<u64> = lab.server.ask(&["TIME"]).await;
-    let micros = time[0] * 1_000_000 + time[1];
+    let micros = locks::time(&lab.server).await;
     format!("1|granted\n{key}\n{value}\n{micros}\n{micros}\n3000\n")
-}
-
-/// The value with another attempt of the same pool: the digits behind the last dash of its token
-/// count attempts.
-fn with_attempt(value: &str, attempt: &str) -> String {
-    let mut fields: Vec<&str> = value.split('|').collect();
-    let (before, _) = fields[2].rsplit_once('-').unwrap();
-    let token = format!("{before}-{attempt}");
-    fields[2] = &token;
-    fields.join("|")
 }
 
 /// A grant of this process that no waiter knows is given back: its owner may have gone.
@@ -327,63 +326,6 @@ async fn a_storm_of_forged_pushes_costs_few_commands() {
     let at_most = 2 + begun.elapsed().as_millis() / 50;
     let sent = u128::from(cancels.count());
     assert!(sent >= 1 && sent <= at_most, "{sent}, not {at_most}");
-    holder.release().await.unwrap();
-    lab.stays(&turn(waiter).await.guard).await;
-}
-
-/// Every value shows how its pool's tokens begin, and the number can be guessed. Until such a token
-/// is drawn it belongs to no attempt; when one was accepted too early, drawing it later stopped the
-/// watchdog for ever.
-#[tokio::test]
-async fn a_push_of_a_token_that_is_not_drawn_yet_is_ignored() {
-    let (lab, pool, _direct, holder, waiter) = one_waits().await;
-    let channel = lab.channel().await;
-    let value = value_of_the_past(&lab, &pool).await;
-    let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
-    for number in 0..50 {
-        let ahead = with_attempt(&value, &format!("{:x}", 1000 + number));
-        let grant = granted_now(&lab, "lock:ahead", &ahead).await;
-        let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
-        assert_eq!(heard, 1);
-        // Some of these are drawn soon after.
-        let next = with_attempt(&value, &format!("{:x}", 4 + number));
-        let grant = granted_now(&lab, "lock:next", &next).await;
-        lab.server.cmd(&["PUBLISH", &channel, &grant]).await;
-        pool.lock("next").run(async |_| ()).await.unwrap();
-    }
-    let asked = tokio::time::timeout(CAP, pool.lock("later").run(async |_| ()));
-    asked.await.expect("nothing stands still").unwrap();
-    assert!(
-        cancels.count() <= 50,
-        "only of numbers that were drawn: {}",
-        cancels.count()
-    );
-    holder.release().await.unwrap();
-    lab.stays(&turn(waiter).await.guard).await;
-}
-
-/// Two pools of a process receive each other's values: each cleans up only after its own tokens.
-#[tokio::test]
-async fn a_push_to_one_pool_about_another_pools_lock_is_ignored() {
-    let (lab, pool, _direct, holder, waiter) = one_waits().await;
-    let other = lab.pool().await;
-    for pool in [&pool, &other] {
-        // So that the first pool too has drawn and forgotten this number.
-        value_of_the_past(&lab, pool).await;
-    }
-    let held = other.lock("held").acquire().await.unwrap();
-    let value = lab.value("lock:held").await.unwrap();
-    let channel = lab.channel().await; // of the first pool
-    let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
-    let grant = granted_now(&lab, "lock:held", &value).await;
-    let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
-    assert_eq!(heard, 1);
-    pool.ping().await.unwrap(); // answered after the message
-    pool.lock("later").run(async |_| ()).await.unwrap();
-    assert_eq!(lab.value("lock:held").await, Some(value));
-    held.verify().await.unwrap();
-    held.release().await.unwrap();
-    assert_eq!(cancels.count(), 0);
     holder.release().await.unwrap();
     lab.stays(&turn(waiter).await.guard).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_harness::{until, wait};
+use dlock_harness::{RedisServer, until, wait};
 use dlock_runtime::{LockGuard, LockPool, Wait};
 use tokio::task::JoinHandle;
 
@@ -168,6 +168,9 @@ fn number_of(value: &str) -> u64 {
 /// A lease that is extended after its grant, and one that is not.
 const LEASES: [Duration; 2] = [LONG, Duration::from_secs(2)];
 
+/// Ahead of the numbers that are drawn in a test: nothing is cleaned up for these.
+const FAR: u64 = 1 << 40;
+
 /// A number that is not drawn yet belongs to no attempt. A message with such a number once made the
 /// watchdog, and then every worker, wait for ever when the number was drawn.
 async fn numbers_that_are_still_to_be_drawn_stop_nothing(lab: Lab) {
@@ -176,10 +179,12 @@ async fn numbers_that_are_still_to_be_drawn_stop_nothing(lab: Lab) {
     let held = held.acquire().await.unwrap();
     let value = scene.lab.value("lock:held").await.unwrap();
     let beside = Beside::of(&scene.lab, &scene.pool);
+    let servers = scene.lab.servers.iter();
+    let monitors: Vec<_> = servers.map(RedisServer::monitor).collect();
     for _ in 0..20 {
         let drawn = number_of(&value) + beside.cycles();
         let time = scene.lab.counter().await;
-        let ahead = (1..60).map(|ahead| {
+        let ahead = [FAR, FAR + 1].into_iter().chain(1..60).map(|ahead| {
             let value = with_number(&value, drawn + ahead);
             format!("1|granted\nlock:held\n{value}\n{time}\n{time}\n3000\n")
         });
@@ -194,6 +199,11 @@ async fn numbers_that_are_still_to_be_drawn_stop_nothing(lab: Lab) {
     held.verify().await.unwrap();
     held.release().await.unwrap();
     drop(beside);
+    for monitor in monitors {
+        let lines = monitor.settled().await;
+        let cleans_up = |it: &&String| it.contains("EVAL") && it.contains("-10000000");
+        assert_eq!(lines.iter().find(cleans_up), None, "of a number not drawn");
+    }
     scene.nothing_came_of_it().await;
 }
 on_labs!(numbers_that_are_still_to_be_drawn_stop_nothing);

@@ -19,3 +19,11 @@ mod page;
 mod settings;
 mod shell;
 mod sizes;
+
+use dlock_harness::RedisServer;
+use dlock_runtime::LockPool;
+use dlock_tests::patient;
+
+async fn pool(server: &RedisServer) -> LockPool {
+    LockPool::connect(patient(server.url())).await.unwrap()
+}

@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, Refusal};
-use dlock_tests::patient;
 use redis::Value;
+
+use crate::pool;
 
 const CAP: Duration = Duration::from_secs(20);
 const OFTEN: Duration = Duration::from_millis(50);
-
-async fn pool(server: &RedisServer) -> LockPool {
-    LockPool::connect(patient(server.url())).await.unwrap()
-}
 
 /// Takes a lock that is renewed often.
 async fn renewed(pool: &LockPool, ttl: Duration) -> LockGuard {

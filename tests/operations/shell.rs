@@ -3,27 +3,20 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, Wait, distributed_lock};
-use dlock_tests::patient;
+use dlock_runtime::{LockError, LockGuard, LostCause, Wait, distributed_lock};
+use dlock_tests::locks;
 use tokio::task::JoinHandle;
 
 use crate::page::{block, run};
+use crate::pool;
 
 const CAP: Duration = Duration::from_secs(20);
-const QUEUE: &str = "lock:@w:{lock:item:7}";
-
-async fn pool(server: &RedisServer) -> LockPool {
-    LockPool::connect(patient(server.url())).await.unwrap()
-}
 
 /// A waiter for `item:7` in another process's pool.
 async fn waiter(server: &RedisServer) -> JoinHandle<Result<LockGuard, LockError>> {
     let request = pool(server).await.lock("item:7").wait(Wait::Forever);
-    let waiter = tokio::spawn(async move { request.acquire().await });
-    until("it is in the queue", CAP, async || {
-        server.pttl(QUEUE).await > 0
-    })
-    .await;
+    let waiter = tokio::spawn(request.acquire());
+    locks::until_queued(server, "item:7", 1, CAP).await;
     waiter
 }
 

@@ -7,19 +7,15 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until, until_blocking};
 use dlock_runtime::{LockError, LockPool, distributed_lock};
-use dlock_tests::patient;
-use tokio::runtime::{Builder, Runtime};
+use dlock_tests::{locks, patient};
+use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
-use crate::clients;
+use crate::{clients, current_thread};
 
 const CAP: Duration = Duration::from_secs(10);
 const TTL: Duration = Duration::from_secs(3);
 const WORKERS: usize = 4;
-
-fn worker() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 /// Blocks for two leases; checks that the lock is still the caller's, as the server sees it.
 #[distributed_lock(key = "blocking", ttl = "3s", renew = "200ms", guard = lock)]
@@ -56,19 +52,20 @@ async fn work_beside(pool: &LockPool, over: &AtomicBool) -> u32 {
 #[test]
 fn a_blocked_runtime_keeps_its_lock_and_holds_up_no_other() {
     let server = RedisServer::start();
-    let runtime = worker();
+    let runtime = current_thread();
     let pool = runtime
         .block_on(LockPool::connect(patient(server.url())))
         .unwrap();
     let (began, over) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
-        let blocked = scope.spawn(|| worker().block_on(pool.scope(blocking(&began, &over))));
+        let blocked =
+            scope.spawn(|| current_thread().block_on(pool.scope(blocking(&began, &over))));
         until_blocking("it blocks", CAP, || began.load(Ordering::SeqCst));
         let others: Vec<_> = (1..WORKERS)
             .map(|_| {
                 scope.spawn(|| {
                     let work = work_beside(&pool, &over);
-                    LocalSet::new().block_on(&worker(), work)
+                    LocalSet::new().block_on(&current_thread(), work)
                 })
             })
             .collect();
@@ -83,17 +80,14 @@ fn a_blocked_runtime_keeps_its_lock_and_holds_up_no_other() {
             clients(&server).await.len() <= 2
         })
         .await;
-        until("all locks are back", CAP, async || {
-            server.keys().await == ["lock:@fence"]
-        })
-        .await;
+        locks::until_none(&server, CAP).await;
     });
 }
 
 #[test]
 fn each_runtime_has_a_connection_of_its_own() {
     let server = RedisServer::start();
-    let workers: Vec<Runtime> = (0..WORKERS).map(|_| worker()).collect();
+    let workers: Vec<Runtime> = (0..WORKERS).map(|_| current_thread()).collect();
     let first = &workers[0];
     let pool = first
         .block_on(LockPool::connect(patient(server.url())))

@@ -6,11 +6,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use dlock_harness::wait::scaled;
-use dlock_harness::{RedisServer, until, until_blocking};
+use dlock_harness::{RedisServer, until_blocking};
 use dlock_runtime::Config;
-use tokio::runtime::Builder;
+use dlock_tests::locks;
 
-use crate::warm_pool;
+use crate::{multi_thread, warm_pool};
 
 const CAP: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_secs(3);
@@ -29,16 +29,12 @@ impl Drop for Gone {
 /// runtime's drop waits for it.
 #[test]
 fn an_acquire_that_begins_while_its_runtime_ends_does_not_hold_it_up() {
-    let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
+    let runtime = multi_thread();
     let server = RedisServer::start();
     let config = Config::new(server.url()).connect_timeout(CAP);
     let pool = runtime.block_on(warm_pool(config));
     // The second thread notices the shutdown.
-    let doomed = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let doomed = multi_thread();
     let (gone, is_gone) = mpsc::channel();
     let (in_poll, is_in_poll) = mpsc::channel();
     let asks = pool.clone();
@@ -56,10 +52,7 @@ fn an_acquire_that_begins_while_its_runtime_ends_does_not_hold_it_up() {
     let ended = is_gone.recv_timeout(scaled(CAP));
     assert_eq!(ended, Ok(()), "the task is polled for ever");
     runtime.block_on(async {
-        until("it is gone", SOON, async || {
-            server.pttl("lock:key").await == -2
-        })
-        .await;
+        locks::until_none(&server, SOON).await;
         // And stays free: the next caller has it alone.
         let next = pool.lock("key").acquire().await.unwrap();
         next.release().await.unwrap();

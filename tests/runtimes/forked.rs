@@ -4,15 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dlock_harness::{Child, Monitor, RedisServer, Watched};
+use dlock_harness::{Monitor, RedisServer, Watched};
 use dlock_tests::served::with_tls;
 
-const CAP: Duration = Duration::from_secs(60);
-const NO_ENVS: [(&str, &str); 0] = [];
+use crate::worker;
 
-fn worker(words: &[&str]) -> Child {
-    Child::spawn(env!("CARGO_BIN_EXE_worker"), words, NO_ENVS)
-}
+const CAP: Duration = Duration::from_secs(60);
 
 /// What [`use_all`](../worker/forked.rs) prints in a child in which every call is refused.
 const TOLD: [&str; 26] = [

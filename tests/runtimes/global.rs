@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::LockPool;
-use dlock_tests::{Seeded, patient};
+use dlock_tests::{Seeded, locks, patient};
 use tokio::sync::OnceCell;
 
 use crate::clients;
@@ -48,10 +48,7 @@ async fn one_of_many(number: u64) {
 /// locks.
 async fn nothing_is_left(pool: &LockPool) {
     let server = SERVER.lock().unwrap().take().unwrap();
-    until("all locks are back", CAP, async || {
-        server.keys().await == ["lock:@fence"]
-    })
-    .await;
+    locks::until_none(&server, CAP).await;
     until(
         "this runtime's connection and the watchdog's are left",
         CAP,

@@ -10,7 +10,7 @@ use dlock_tests::patient;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::block_on::{block_on, poll_once};
-use crate::warm_pool;
+use crate::{multi_thread, warm_pool};
 
 /// Where a future is polled.
 #[derive(Debug)]
@@ -38,10 +38,6 @@ fn without_timers() -> [Place; 3] {
 fn without_io() -> Place {
     let built = Builder::new_current_thread().enable_time().build();
     Place::Inside(built.unwrap())
-}
-
-fn whole() -> Runtime {
-    Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
 fn check<T>(what: &str, place: &Place, answer: Result<T, LockError>) {
@@ -80,7 +76,7 @@ fn redis_without_a_whole_runtime_is_a_config_error() {
         check("ping", &place, place.block_on(pool.ping()));
         check("holder", &place, place.block_on(pool.holder("key")));
         // None of that damages the pool for a complete runtime.
-        let guard = whole().block_on(pool.lock("key").acquire());
+        let guard = multi_thread().block_on(pool.lock("key").acquire());
         drop(guard.unwrap());
     }
 }
@@ -101,7 +97,7 @@ fn memory_needs_timers_and_no_io() {
 /// given back.
 #[test]
 fn a_guard_carried_into_an_incomplete_runtime_panics_nowhere() {
-    let (server, whole) = (RedisServer::start(), whole());
+    let (server, whole) = (RedisServer::start(), multi_thread());
     let pool = whole
         .block_on(LockPool::connect(patient(server.url())))
         .unwrap();
@@ -116,11 +112,12 @@ fn a_guard_carried_into_an_incomplete_runtime_panics_nowhere() {
     }
 }
 
-/// As above, with a renewal under way, whose answer the release has to wait for.
+/// As above, with a renewal under way, whose answer the release has to wait for; the watchdog's thread
+/// wakes it.
 #[test]
 fn a_release_during_a_renewal_in_an_incomplete_runtime_frees_the_key() {
     for place in without_timers().into_iter().chain([without_io()]) {
-        let (server, whole) = (RedisServer::start(), whole());
+        let (server, whole) = (RedisServer::start(), multi_thread());
         let proxy = Proxy::start(server.addr());
         let renewal = Matcher::script().containing("lock:key").nth(2);
         let renewal = proxy.on(renewal, Action::Hold);

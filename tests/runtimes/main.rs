@@ -32,8 +32,24 @@ mod watchdog;
 
 use std::time::Duration;
 
-use dlock_harness::RedisServer;
+use dlock_harness::{Child, RedisServer};
 use dlock_runtime::{Config, LockPool};
+use tokio::runtime::{Builder, Runtime};
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn multi_thread() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
+/// A process in a mode of `tests/worker`.
+fn worker(words: &[&str]) -> Child {
+    const NO_ENVS: [(&str, &str); 0] = [];
+    Child::spawn(env!("CARGO_BIN_EXE_worker"), words, NO_ENVS)
+}
 
 /// A pool whose server knows the scripts, so that each operation from now on is one request.
 async fn warm_pool(config: impl Into<Config>) -> LockPool {

@@ -1,61 +1,39 @@
 //! Guards that end where there is no runtime.
 
-use std::pin::pin;
 use std::thread;
 use std::time::Duration;
 
-use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
+use dlock_harness::RedisServer;
 use dlock_runtime::{LockGuard, LockPool, LostCause, Released};
-use dlock_tests::patient;
-use tokio::runtime::{Builder, Runtime};
+use dlock_tests::{locks, patient};
 
-use crate::block_on::{block_on, poll_once};
-use crate::warm_pool;
+use crate::block_on::block_on;
+use crate::current_thread;
 
 /// The lease is 30 s, so a key that is gone by then was given back.
 const SOON: Duration = Duration::from_secs(3);
 const TTL: Duration = Duration::from_secs(30);
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 async fn guard_of(url: &str) -> LockGuard {
     let pool = LockPool::connect(patient(url)).await.unwrap();
     pool.lock("key").ttl(TTL).acquire().await.unwrap()
 }
 
-async fn is_gone_soon(server: &RedisServer) {
-    until("the key is gone", SOON, async || {
-        server.pttl("lock:key").await == -2
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_guard_that_a_plain_thread_drops_frees_its_key() {
-    let server = RedisServer::start();
-    let guard = guard_of(&server.url()).await;
-    assert!(server.pttl("lock:key").await > 20_000);
-    thread::spawn(move || drop(guard)).join().unwrap();
-    is_gone_soon(&server).await;
-}
-
 #[test]
 fn a_guard_that_outlives_its_runtime_is_held_until_it_is_dropped() {
-    let (server, runtime) = (RedisServer::start(), runtime());
+    let (server, runtime) = (RedisServer::start(), current_thread());
     let guard = runtime.block_on(guard_of(&server.url()));
     drop(runtime);
     assert!(guard.is_held());
-    let other = self::runtime();
+    let other = current_thread();
     assert!(other.block_on(server.pttl("lock:key")) > 20_000);
     drop(guard);
-    other.block_on(is_gone_soon(&server));
+    other.block_on(locks::until_none(&server, SOON));
 }
 
 #[test]
 fn release_works_on_any_executor() {
-    let (server, runtime) = (RedisServer::start(), runtime());
+    let (server, runtime) = (RedisServer::start(), current_thread());
     let guard = runtime.block_on(guard_of(&server.url()));
     let released = thread::spawn(move || block_on(guard.release())).join();
     assert_eq!(released.unwrap().unwrap(), Released::Freed);
@@ -64,37 +42,16 @@ fn release_works_on_any_executor() {
 
 #[test]
 fn release_on_any_executor_tells_that_the_lock_was_gone() {
-    let (server, runtime) = (RedisServer::start(), runtime());
+    let (server, runtime) = (RedisServer::start(), current_thread());
     let guard = runtime.block_on(guard_of(&server.url()));
     runtime.block_on(server.cmd(&["DEL", "lock:key"]));
     let released = thread::spawn(move || block_on(guard.release())).join();
     assert_eq!(released.unwrap().unwrap(), Released::NotHeld);
 }
 
-/// The release has to wait for the renewal's answer, and the watchdog's thread wakes it.
-#[test]
-fn release_on_any_executor_waits_for_a_renewal_under_way() {
-    let (server, runtime) = (RedisServer::start(), runtime());
-    let proxy = Proxy::start(server.addr());
-    let renewal = proxy.on(
-        Matcher::script().containing("lock:key").nth(2),
-        Action::Hold,
-    );
-    let pool = runtime.block_on(warm_pool(patient(proxy.url())));
-    let request = pool.lock("key").ttl(TTL);
-    let request = request.renew_every(Duration::from_millis(50));
-    let guard = runtime.block_on(request.acquire()).unwrap();
-    renewal.seen_blocking();
-    let mut release = pin!(guard.release());
-    assert!(block_on(poll_once(release.as_mut())).is_none());
-    proxy.release_held();
-    assert_eq!(block_on(release).unwrap(), Released::Freed);
-    assert_eq!(runtime.block_on(server.pttl("lock:key")), -2);
-}
-
 #[test]
 fn a_memory_lock_is_free_as_soon_as_its_guard_is_dropped_anywhere() {
-    let runtime = runtime();
+    let runtime = current_thread();
     let pool = runtime.block_on(LockPool::connect("memory://")).unwrap();
     let acquire = || {
         runtime
@@ -115,7 +72,7 @@ fn a_memory_lock_is_free_as_soon_as_its_guard_is_dropped_anywhere() {
 /// nothing would notice its deadline.
 #[test]
 fn a_memory_lock_is_lost_with_its_runtime() {
-    let (doomed, runtime) = (runtime(), runtime());
+    let (doomed, runtime) = (current_thread(), current_thread());
     let pool = runtime.block_on(LockPool::connect("memory://")).unwrap();
     let guard = doomed.block_on(pool.lock("key").renew().acquire()).unwrap();
     assert!(guard.is_held());

@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use dlock_harness::{RedisServer, until, until_ok};
+use dlock_harness::{RedisServer, until_ok};
 use dlock_runtime::LockPool;
-use dlock_tests::{Seeded, patient};
-use tokio::runtime::{Builder, Runtime};
+use dlock_tests::{Seeded, locks, patient};
+use tokio::runtime::Runtime;
 
-use crate::clients;
 use crate::visitors::{KEYS_LEFT, leave_in_flight, work};
+use crate::{clients, current_thread, multi_thread};
 
 const CAP: Duration = Duration::from_secs(5);
 const THREADS: u64 = 4;
@@ -17,11 +17,10 @@ const RUNTIMES_EACH: u64 = 6;
 
 /// As `#[tokio::test]` builds them, in both flavours by turns.
 fn build(number: u64) -> Runtime {
-    let mut builder = match number % 2 {
-        0 => Builder::new_current_thread(),
-        _ => Builder::new_multi_thread(),
-    };
-    builder.enable_all().build().unwrap()
+    match number % 2 {
+        0 => current_thread(),
+        _ => multi_thread(),
+    }
 }
 
 fn let_many_end(pool: &LockPool) {
@@ -48,10 +47,7 @@ fn runtimes_that_end_give_their_locks_and_connections_back() {
         .unwrap();
     let_many_end(&pool);
     runtime.block_on(async {
-        until("all locks are back", CAP, async || {
-            server.keys().await == ["lock:@fence"]
-        })
-        .await;
+        locks::until_none(&server, CAP).await;
         until_ok("two connections are left", CAP, async || {
             let left = clients(&server).await;
             if left.len() <= 2 { Ok(()) } else { Err(left) }

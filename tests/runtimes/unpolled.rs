@@ -10,6 +10,7 @@ use std::time::Duration;
 use dlock_harness::wait::within;
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest};
+use dlock_tests::locks;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
@@ -49,10 +50,7 @@ async fn is_served(server: &RedisServer, pool: &LockPool, waiting: Waiting, what
     guard.unwrap().release().await.unwrap();
     let again = within(CAP, request(pool).acquire()).await.unwrap();
     again.unwrap().release().await.unwrap();
-    until("nothing is left", CAP, async || {
-        server.keys().await == ["lock:@fence"]
-    })
-    .await;
+    locks::until_none(server, CAP).await;
 }
 
 #[tokio::test]
@@ -86,7 +84,7 @@ async fn one_at_the_head_of_the_queue_holds_up_nobody_for_ever() {
     let mut held = polled_once(&pool).await;
     until("it has its place", CAP, async || {
         assert!(poll_once(held.as_mut()).await.is_none());
-        server.ask::<usize>(&["ZCARD", "lock:@w:{lock:key}"]).await == 1
+        locks::queue(&server, "key").await.len() == 1
     })
     .await;
     for _ in 0..3 {
@@ -166,10 +164,7 @@ async fn siblings_in_one_task_all_get_their_turn() {
     };
     let all = Box::pin(async {
         tokio::join!(unordered, turn(10), turn(11), async {
-            until("they wait", CAP, async || {
-                server.ask::<usize>(&["ZCARD", "lock:@w:{lock:key}"]).await == 1
-            })
-            .await;
+            locks::until_queued(&server, "key", 1, CAP).await;
             holder.release().await.unwrap();
         })
     });

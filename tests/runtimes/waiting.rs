@@ -6,13 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use dlock_harness::wait::scaled;
-use dlock_harness::{Action, Matcher, Proxy, RedisServer, until, until_blocking};
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, until_blocking};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest};
-use tokio::runtime::{Builder, Runtime};
+use dlock_tests::locks;
+use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
 use crate::block_on::{block_on, poll_once};
-use crate::warm_pool;
+use crate::{current_thread, multi_thread, warm_pool};
 
 const CAP: Duration = Duration::from_secs(10);
 /// The lease is 30 s, so a waiter that has the lock by then did not wait for its end. A queue entry
@@ -27,18 +28,6 @@ struct World {
     proxy: Proxy,
     pool: LockPool,
     holder: Option<LockGuard>,
-}
-
-fn multi_thread() -> Runtime {
-    Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-}
-
-fn current_thread() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 fn request(pool: &LockPool) -> LockRequest {
@@ -69,8 +58,7 @@ impl World {
 
     /// The number of entries in the server's queue.
     fn places(&self) -> usize {
-        let queue = ["ZCARD", "lock:@w:{lock:key}"];
-        self.home.block_on(self.server.ask(&queue))
+        self.home.block_on(locks::queue(&self.server, "key")).len()
     }
 
     fn release(&mut self) {
@@ -80,10 +68,7 @@ impl World {
 
     /// The lock is free, and nothing of a queue is left.
     fn is_quiet(&self) {
-        self.home
-            .block_on(until("all is given back", SOON, async || {
-                self.server.keys().await == ["lock:@fence"]
-            }));
+        self.home.block_on(locks::until_none(&self.server, SOON));
     }
 }
 

@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until, wait::scaled};
 use dlock_runtime::{Config, LockGuard, LockPool, Wait};
-use tokio::runtime::Builder;
 
-use crate::{clients, warm_pool};
+use crate::{clients, current_thread, warm_pool};
 
 /// Longer than anything here takes that does not hang.
 const CAP: Duration = Duration::from_secs(20);
@@ -89,7 +88,7 @@ fn the_last_waker_of_a_task_that_holds_and_waits() {
     let (ends, ended) = mpsc::channel();
     // What is tested would block its thread for ever.
     let runs = thread::spawn(move || {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = current_thread();
         runtime.block_on(async {
             let server = RedisServer::start();
             let pool = warm_pool(server.url()).await;
@@ -194,7 +193,7 @@ async fn harmed(server: &RedisServer, pool: &LockPool, place: Place) {
         }
         Place::EndOfRuntime => {
             let held = taken(pool, &key).await;
-            let another = Builder::new_current_thread().enable_all().build().unwrap();
+            let another = current_thread();
             let waits = {
                 let _entered = another.enter();
                 harmful(pool, same(&key, 50), How::Waits)

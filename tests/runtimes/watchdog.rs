@@ -3,21 +3,16 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Child, RedisServer, until};
+use dlock_harness::{RedisServer, until};
 
-use crate::clients;
+use crate::{clients, worker};
 
 const CAP: Duration = Duration::from_secs(20);
-const NO_ENVS: [(&str, &str); 0] = [];
-
-fn worker(mode: &str, url: &str) -> Child {
-    Child::spawn(env!("CARGO_BIN_EXE_worker"), [mode, url], NO_ENVS)
-}
 
 #[tokio::test]
 async fn the_last_handle_ends_the_watchdog_and_the_connections() {
     let server = RedisServer::start();
-    let mut worker = worker("watchdogs", &server.url());
+    let mut worker = worker(&["watchdogs", &server.url()]);
     for expected in ["0", "2", "2", "1", "0"] {
         assert_eq!(worker.expect_line("watchdogs ", CAP).await, expected);
     }
@@ -33,7 +28,7 @@ async fn the_last_handle_ends_the_watchdog_and_the_connections() {
 
 #[tokio::test]
 async fn pools_in_memory_have_no_watchdog_thread() {
-    let mut worker = worker("no-watchdogs", "memory://");
+    let mut worker = worker(&["no-watchdogs", "memory://"]);
     assert_eq!(worker.expect_line("watchdogs ", CAP).await, "0");
     assert!(worker.wait(CAP).await.success());
 }
@@ -41,7 +36,7 @@ async fn pools_in_memory_have_no_watchdog_thread() {
 #[tokio::test]
 async fn shutdown_panics_in_no_runtime() {
     let server = RedisServer::start();
-    let mut worker = worker("shutdown-anywhere", &server.url());
+    let mut worker = worker(&["shutdown-anywhere", &server.url()]);
     for _ in 0..2 {
         let drained = worker.expect_line("drained ", CAP).await;
         assert_eq!(drained, "Drained { held: 0, unconfirmed: 0 }");

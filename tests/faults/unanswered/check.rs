@@ -90,14 +90,10 @@ impl<'a> Case<'a> {
         site.ready(self.pool, &Doomed::handle(caller.as_ref()))
             .await;
         let record = site.record(&self.item);
-        let mut holder = None;
-        if row.before == Before::Held {
-            let key = match row.call {
-                Call::SeveralInTurn => format!("{}:last", self.item.key),
-                _ => self.item.key.clone(),
-            };
-            let request = self.pool.lock(key).ttl(site.column.lease());
-            holder = Some(request.acquire().await.unwrap());
+        let holder = self.holder().await;
+        let mut metronome = None;
+        if row.then.contains(&Step::Periods) {
+            metronome = Some(site.metronome(self.pool).await);
         }
         let given = self.given().await;
         site.forget().await;
@@ -110,6 +106,9 @@ impl<'a> Case<'a> {
         if row.before == Before::Stopped {
             site.servers().for_each(RedisServer::stop_signal);
         }
+        if row.call == Call::Release && row.frame() == Frame::Renew {
+            met.seen().await; // the release begins during a renewal
+        }
         let mut calls = Calls::begin(caller, given);
         calls.held.extend(holder);
         met.seen().await;
@@ -121,6 +120,7 @@ impl<'a> Case<'a> {
         if row.ends == Ends::Had {
             self.stay(&calls.held).await;
         }
+        drop(metronome);
         site.clear_triggers();
         let undriven = calls.undriven.take();
         drop(calls);
@@ -133,7 +133,7 @@ impl<'a> Case<'a> {
             runtime.shutdown_background();
         }
         site.deliver();
-        if row.ends == Ends::Never {
+        if row.ends == Ends::Never || row.is_renewed {
             let lives = match row.before {
                 Before::Held => 1..=2, // a waiter that goes may just be granted it
                 _ if row.then.contains(&Step::Next) => 2..=2,
@@ -142,6 +142,19 @@ impl<'a> Case<'a> {
             };
             site.is_sound(self.pool, &record, lives, row).await;
         }
+    }
+
+    /// Who has the lock before the call, or the last of several.
+    async fn holder(&self) -> Option<LockGuard> {
+        if self.row.before != Before::Held {
+            return None;
+        }
+        let key = match self.row.call {
+            Call::SeveralInTurn => format!("{}:last", self.item.key),
+            _ => self.item.key.clone(),
+        };
+        let request = self.pool.lock(key).ttl(self.site.column.lease());
+        Some(request.acquire().await.unwrap())
     }
 
     fn matcher(&self, frame: Frame, request: usize) -> Matcher {
@@ -215,6 +228,8 @@ impl<'a> Case<'a> {
             Step::Continue => site.servers().for_each(RedisServer::cont),
             Step::Executed => record.until(row.frame()).await,
             Step::Created => record.until_created().await,
+            Step::Periods if site.column.has_one_script_each() => site.until_beats(record).await,
+            Step::Periods => {}
             Step::Replaced if site.column == Column::Minority => {} // the others answered
             Step::Replaced => assert!(site.accepted() > before, "over a new connection"),
         }
@@ -229,7 +244,9 @@ impl<'a> Case<'a> {
         let within = match row.ends {
             // Its release is on its way.
             Ends::Value if row.call == Call::RunInBackground => self.site.column.soon(),
-            Ends::Unclear | Ends::Told | Ends::Value | Ends::Failed => row.command_timeout + SLACK,
+            Ends::Unclear | Ends::Told | Ends::Freed | Ends::Value | Ends::Failed => {
+                row.command_timeout + SLACK
+            }
             Ends::Had => self.site.column.soon(),
             Ends::Never => panic!("nobody has dropped it"),
         };
@@ -245,7 +262,7 @@ impl<'a> Case<'a> {
                 (Ends::Unclear, Ended::Asked(Err(error)))
                 | (Ends::Told, Ended::Released(Err(error)))
                     if matches!(error, LockError::Unavailable { .. }) => {}
-                (Ends::Told, Ended::Released(Ok(Released::Freed)))
+                (Ends::Told | Ends::Freed, Ended::Released(Ok(Released::Freed)))
                 | (Ends::Value, Ended::Ran(Ok(7)))
                 | (Ends::Failed, Ended::Asked(Err(_))) => {}
                 (Ends::Told, Ended::Released(Ok(Released::NotHeld))) if self.may_be_repeated() => {}

@@ -69,6 +69,8 @@ impl Column {
                     && !row.is_renewed
                     && !row.then.contains(&Step::Next)
             }
+            // The renewal ends with the others' answers.
+            Minority if row.call == Call::Release && row.is_renewed => row.at_release,
             // There a release and a clean-up are the same request.
             Quorum | Minority => !row.then.contains(&Step::Next),
             _ => true,

@@ -198,6 +198,17 @@ const RELEASES: &[Row] = &[
     Row::of(Call::RunInBackground, &[Hold, HoldReply], Ends::Value)
         .in_time()
         .then(&[Step::Ended, Step::Deliver]),
+    // It comes behind a renewal that is under way; none follows it.
+    Row::of(Call::Release, &[Hold, HoldReply], Ends::Freed)
+        .in_time()
+        .renewed()
+        .then(&[Step::There, Step::Deliver]),
+    // It was executed, and its answer is lost for many periods.
+    Row::of(Call::Release, &[HoldReply], Ends::Freed)
+        .in_time()
+        .renewed()
+        .at_its_release()
+        .then(&[Step::NotThere, Step::Periods, Step::Deliver]),
 ];
 
 /// The caller drops its call, or its runtime ends.

@@ -95,6 +95,8 @@ pub(super) enum Step {
     Created,
     /// The calls used a new connection.
     Replaced,
+    /// Other leases are renewed for several periods.
+    Periods,
 }
 
 /// What the call meets.
@@ -116,6 +118,8 @@ pub(super) enum Ends {
     Had,
     /// As freed, or `Unavailable`, within its timeout; of many, also as not held.
     Told,
+    /// As freed, within its timeout.
+    Freed,
     /// With the body's value, within its timeout.
     Value,
     /// With an error, within its timeout.
@@ -133,8 +137,9 @@ pub(super) struct Row {
     /// Each in turn.
     pub(super) from: &'static [Caller],
     pub(super) before: Before,
-    /// The lease is renewed, and the fault meets the first renewal.
+    /// The lease is renewed, and the fault meets the first renewal, or the release.
     pub(super) is_renewed: bool,
+    pub(super) at_release: bool,
     pub(super) lease: Option<Duration>,
     pub(super) command_timeout: Duration,
     /// Each in turn, at the first request of the call.
@@ -156,6 +161,7 @@ impl Row {
             from: &[Caller::Task],
             before: Before::Nothing,
             is_renewed: false,
+            at_release: false,
             lease: None,
             command_timeout: COMMAND,
             faults,
@@ -182,6 +188,11 @@ impl Row {
     pub(super) const fn renewed(self) -> Self {
         let is_renewed = true;
         Self { is_renewed, ..self }
+    }
+
+    pub(super) const fn at_its_release(self) -> Self {
+        let at_release = true;
+        Self { at_release, ..self }
     }
 
     /// So many callers, whose requests are sent together. A cut is noticed at once, so nothing has
@@ -242,7 +253,7 @@ impl Row {
     pub(super) fn frame(&self) -> Frame {
         match self.call {
             _ if self.callers > 1 => Frame::Batch,
-            _ if self.is_renewed => Frame::Renew,
+            _ if self.is_renewed && !self.at_release => Frame::Renew,
             Call::Several => Frame::AcquireAll,
             Call::Release | Call::Run | Call::RunInBackground => Frame::Release,
             _ => Frame::Acquire,

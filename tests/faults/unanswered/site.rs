@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Monitor, Proxy, RedisServer, Trigger, until, until_ok};
-use dlock_runtime::{LockPool, LockRequest, Release, Wait};
+use dlock_runtime::{LockGuard, LockPool, LockRequest, Release, Wait};
 use dlock_tests::of_kind;
 use dlock_tests::served::{QUORUM_TTL, Served, Wires};
 use tokio::runtime::Handle;
@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use super::column::Column::{self, ByText, Cluster, Minority, Quorum, Sharded, WithoutScripts};
 use super::column::{Item, SLOT};
 use super::row::{Call, Frame, Row};
-use crate::lab::{CAP, COMMAND, LONG, all_texts, connected};
+use crate::lab::{CAP, COMMAND, all_texts, connected};
 
 /// Running servers of a column, and the wires to them.
 pub(super) struct Site {
@@ -166,8 +166,24 @@ impl Site {
         true
     }
 
-    /// The lock can be had, and no command about it follows the one that freed it. Another lease of
-    /// the same pool, renewed as often, shows that renewals had the time to come.
+    /// Another lease of the same pool, renewed as often: its renewals show that others had the time
+    /// to come.
+    pub(super) async fn metronome(&self, pool: &LockPool) -> LockGuard {
+        let beats = Item::new("x", BEATS);
+        let request = pool.lock(&*beats.key).ttl(self.column.lease());
+        request.renew_every(OFTEN).acquire().await.unwrap()
+    }
+
+    pub(super) async fn until_beats(&self, record: &Record) {
+        let beats = Item::new("x", BEATS);
+        let before = record.count(Frame::Renew, &beats);
+        until("the metronome beats", CAP, async || {
+            record.count(Frame::Renew, &beats) >= before + 6
+        })
+        .await;
+    }
+
+    /// The lock can be had, and no command about it follows the one that freed it.
     pub(super) async fn is_sound(
         &self,
         pool: &LockPool,
@@ -176,14 +192,8 @@ impl Site {
         row: &Row,
     ) {
         if self.column.has_one_script_each() {
-            let beats = Item::new("x", BEATS);
-            let metronome = pool.lock(&*beats.key).ttl(LONG).renew_every(OFTEN);
-            let metronome = metronome.acquire().await.unwrap();
-            let before = record.count(Frame::Renew, &beats);
-            until("the metronome beats", CAP, async || {
-                record.count(Frame::Renew, &beats) >= before + 5
-            })
-            .await;
+            let metronome = self.metronome(pool).await;
+            self.until_beats(record).await;
             metronome.release().await.unwrap();
             record.ends_with_its_lock(lives, row).await;
         }

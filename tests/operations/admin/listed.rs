@@ -2,8 +2,8 @@
 //! only with the right to.
 
 use std::collections::HashSet;
-use std::task::Poll;
 
+use dlock_harness::polls::{Cut, When, dropped_at};
 use dlock_harness::{RedisServer, Sharded};
 use dlock_runtime::{Eviction, LockError, LockKind, Refusal};
 use dlock_tests::patient;
@@ -128,7 +128,8 @@ async fn a_future_that_is_dropped_loses_no_page() {
     let (mut listing, mut seen) = (lab.admin.list("*"), HashSet::new());
     for polls in (1..=3).cycle() {
         // Dropped after its first, second or third step, if it is not done by then.
-        let page = stepwise(listing.next_page(), polls).await;
+        let when = When::AtOnce;
+        let page = dropped_at(Cut { polls, when }, listing.next_page()).await;
         match page.transpose().unwrap() {
             None => {}
             Some(None) => break,
@@ -136,21 +137,6 @@ async fn a_future_that_is_dropped_loses_no_page() {
         }
     }
     assert_eq!(seen.len(), 120);
-}
-
-/// What a future gives within so many polls, each after it was woken.
-async fn stepwise<T>(future: impl Future<Output = T>, polls: u32) -> Option<T> {
-    let mut future = std::pin::pin!(future);
-    let mut left = polls;
-    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if left == 1 => Poll::Ready(None),
-        Poll::Pending => {
-            left -= 1;
-            Poll::Pending
-        }
-    })
-    .await
 }
 
 /// The documented user that looks sees all kinds and changes nothing, and needs `eval` for sets.

@@ -15,19 +15,21 @@ use dlock_runtime::{Admin, Config, LockGuard, LockPool, LockReport, LockRequest,
 use dlock_tests::patient;
 use tokio::task::JoinHandle;
 
+use crate::page::{first_block, run};
+
 const CAP: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(60);
 
 /// A server, and the pools of two processes and of an administrator.
-struct Lab {
-    server: RedisServer,
-    here: LockPool,
-    there: LockPool,
-    admin: Admin,
+pub(crate) struct Lab {
+    pub(crate) server: RedisServer,
+    pub(crate) here: LockPool,
+    pub(crate) there: LockPool,
+    pub(crate) admin: Admin,
 }
 
 impl Lab {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(|config| config).await
     }
 
@@ -45,18 +47,23 @@ impl Lab {
             admin,
         }
     }
+
+    /// The first shell block of a page prints what it says.
+    pub(crate) async fn shows(&self, page: &'static str) {
+        run(&first_block(page), &self.server).await;
+    }
 }
 
 async fn pool(config: Config) -> LockPool {
     LockPool::connect(config).await.unwrap()
 }
 
-async fn held(request: LockRequest) -> LockGuard {
+pub(crate) async fn held(request: LockRequest) -> LockGuard {
     request.ttl(LONG).acquire().await.unwrap()
 }
 
 /// Starts a waiter, and returns when this many wait for the key.
-async fn wait(
+pub(crate) async fn wait(
     admin: &Admin,
     request: LockRequest,
     key: &str,
@@ -78,7 +85,7 @@ async fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
 }
 
 /// The lock that a waiter was granted.
-async fn granted(waiter: JoinHandle<LockGuard>) -> LockGuard {
+pub(crate) async fn granted(waiter: JoinHandle<LockGuard>) -> LockGuard {
     soon(waiter).await.unwrap()
 }
 

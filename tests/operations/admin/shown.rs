@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use dlock_runtime::{
-    Fence, HoldKind, Holder, HolderReport, LockGuard, LockKind, LockReport, Process, WaiterReport,
+    Fence, HoldKind, Holder, HolderReport, LockGuard, LockKind, LockPool, LockReport, Process,
+    WaiterReport,
 };
 
 use dlock_tests::patient;
@@ -48,12 +49,14 @@ async fn an_exclusive_lock_and_a_fair_queue_of_two_processes() {
     let guard = held(lab.here.lock("ticket:7")).await;
     let _first = wait(&lab.admin, lab.there.lock("ticket:7").fair(), "ticket:7", 1).await;
     let _second = wait(&lab.admin, lab.here.lock("ticket:7").fair(), "ticket:7", 2).await;
+    let _third = wait(&lab.admin, lab.there.lock("ticket:7").fair(), "ticket:7", 3).await;
+    lab.shows(include_str!("../../../docs/guide/fair.md")).await;
 
     let lock = show(&lab.admin, "ticket:7").await;
     assert_eq!(lock.key(), "ticket:7");
     assert_eq!(lock.kind(), Some(&LockKind::Exclusive));
     assert!(lock.is_whole());
-    assert_eq!((lock.holder_count(), lock.waiter_count()), (1, 2));
+    assert_eq!((lock.holder_count(), lock.waiter_count()), (1, 3));
     let [holder] = lock.holders() else {
         panic!("{lock:?}");
     };
@@ -64,16 +67,16 @@ async fn an_exclusive_lock_and_a_fair_queue_of_two_processes() {
     bounds(&lock, &[&guard]);
     assert_eq!(lock.fence(), None, "only its holder knows it");
 
-    let [first, second] = lock.waiters() else {
+    let [first, second, third] = lock.waiters() else {
         panic!("{lock:?}");
     };
-    for waiter in [first, second] {
+    for waiter in [first, second, third] {
         is_of_this_test(waiter.waiter());
         assert_eq!(waiter.kind(), &HoldKind::Exclusive);
         assert!(!waiter.is_silent());
         assert!(waiter.waiting() < LONG);
     }
-    assert!(first.waiting() >= second.waiting());
+    assert!(first.waiting() >= second.waiting() && second.waiting() >= third.waiting());
     assert_eq!(lock.waiting(), Some(first.waiting()));
     let mut names = [
         holder.fingerprint(),
@@ -105,16 +108,13 @@ async fn an_owners() {
 #[tokio::test]
 async fn readers_and_a_writer_who_waits() {
     let lab = Lab::new().await;
-    let one = held(lab.here.lock("catalogue").read()).await;
-    let other = held(lab.there.lock("catalogue").read()).await;
-    let writer = wait(
-        &lab.admin,
-        lab.there.lock("catalogue").write(),
-        "catalogue",
-        1,
-    )
-    .await;
-    let lock = show(&lab.admin, "catalogue").await;
+    let key = "catalogue:1";
+    let one = held(lab.here.lock(key).read()).await;
+    let other = held(lab.there.lock(key).read()).await;
+    let writer = wait(&lab.admin, lab.there.lock(key).write(), key, 1).await;
+    lab.shows(include_str!("../../../docs/guide/read-write.md"))
+        .await;
+    let lock = show(&lab.admin, key).await;
     assert_eq!(lock.kind(), Some(&LockKind::ReadWrite));
     assert_eq!(kinds(&lock), ["read", "read"]);
     assert_eq!(lock.waiters()[0].kind(), &HoldKind::Write);
@@ -127,7 +127,7 @@ async fn readers_and_a_writer_who_waits() {
     }
     let waited = lock.waiters()[0].fingerprint();
     let _writer = granted(writer).await;
-    let lock = show(&lab.admin, "catalogue").await;
+    let lock = show(&lab.admin, key).await;
     assert_eq!(kinds(&lock), ["write"]);
     assert_eq!(lock.holders()[0].fingerprint(), waited);
 }
@@ -135,17 +135,19 @@ async fn readers_and_a_writer_who_waits() {
 #[tokio::test]
 async fn permits() {
     let lab = Lab::new().await;
-    let render = |take| lab.here.lock("render").permits(5).take(take);
-    let _three = held(render(3)).await;
-    let _one = held(render(1)).await;
-    let _waiter = wait(&lab.admin, render(2), "render", 1).await;
+    let render = |pool: &LockPool, take| pool.lock("render").permits(5).take(take);
+    let _two = held(render(&lab.here, 2)).await;
+    let _one = held(render(&lab.there, 1)).await;
+    let _waiter = wait(&lab.admin, render(&lab.there, 4), "render", 1).await;
+    lab.shows(include_str!("../../../docs/guide/permits.md"))
+        .await;
     let lock = show(&lab.admin, "render").await;
     assert_eq!(lock.kind(), Some(&LockKind::Permits));
     let mut kinds = kinds(&lock);
     kinds.sort();
-    assert_eq!(kinds, ["1 of 5 permits", "3 of 5 permits"]);
+    assert_eq!(kinds, ["1 of 5 permits", "2 of 5 permits"]);
     assert_eq!((lock.holder_count(), lock.is_whole()), (2, true));
-    assert_eq!(lock.waiters()[0].kind().to_string(), "2 of 5 permits");
+    assert_eq!(lock.waiters()[0].kind().to_string(), "4 of 5 permits");
     lock.holders().iter().for_each(is_fresh);
 }
 

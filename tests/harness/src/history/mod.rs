@@ -4,7 +4,6 @@
 //! child processes print can be compared as they are. A holder reads `start_ns` *after* its acquire
 //! returned and `end_ns` *before* its release began, so an overlap is never an artefact of the
 //! measurement.
-//! artefact of the measurement.
 
 use std::collections::BTreeMap;
 use std::fmt;
