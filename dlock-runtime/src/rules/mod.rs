@@ -27,7 +27,7 @@ mod inspect;
 mod key_state;
 mod lock;
 pub(crate) mod lua;
-mod operations;
+pub(crate) mod operations;
 pub(crate) mod queue;
 mod set;
 #[cfg(test)]

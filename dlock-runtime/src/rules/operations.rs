@@ -100,10 +100,10 @@ impl OnKey<'_> {
         self.grant_next();
         if let Some((epoch, left)) = self.yours(claim) {
             return Polled::Yours { time, epoch, left };
-        } else if self.more {
-            return Polled::Queued(self.state.busy(time)); // which is not looked at
         } else if !self.state.queue.has(queued) {
             return Polled::Gone { time };
+        } else if self.more {
+            return Polled::Queued(self.state.busy(time)); // which is not looked at
         } else if !self.is_owners(&entry) {
             return Polled::Queued(self.before_who_waits());
         }

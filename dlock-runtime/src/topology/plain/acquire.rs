@@ -10,7 +10,7 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::answers::{self, KeyContent};
-use super::{PlainLink, key_lasts, lease_until, micros};
+use super::{PlainLink, key_lasts, lease_until, micros, millis};
 use crate::link::command_error::CommandError;
 use crate::link::redis::names::LockKeys;
 use crate::link::redis::reads::Reads;
@@ -274,8 +274,4 @@ fn enter(keys: &LockKeys<'_>, value: &str, arrival: u64, alive: u64) -> Pipeline
     commands.cmd("PEXPIRE").arg(&heartbeats).arg(kept);
     commands.cmd("EXEC");
     commands
-}
-
-pub(super) fn millis(time: Duration) -> u64 {
-    micros(time) / 1000
 }

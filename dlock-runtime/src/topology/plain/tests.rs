@@ -9,9 +9,9 @@ use redis::Value;
 
 use super::acquire::{self, SetOutcome, left_of};
 use super::answers::{self, KeyContent};
-use super::give_back::SeenKey;
 use super::poll::{self, PollStep};
 use super::renew::{self, RenewalStep};
+use super::seen::{Decided, SeenKey, SeenQueue};
 use super::{key_lasts, lease_until};
 use crate::rules::commands::{Acquire, Acquired, Claim, Keep, Left, Polled, Renewal, Renewed};
 use crate::rules::window::StoredChange;
@@ -132,7 +132,7 @@ fn a_key_outlives_its_lease_a_little_and_nobody_counts_on_that() {
     assert_eq!(left_of(-2, "foreign"), Left::For(Duration::ZERO));
 }
 
-fn step(first: Value, score: Value, last: Value) -> PollStep {
+fn step(first: Value, score: Value, kept: i64, last: Value) -> PollStep {
     let answers = [
         first,
         text("9"),
@@ -140,11 +140,11 @@ fn step(first: Value, score: Value, last: Value) -> PollStep {
         time(),
         score,
         Value::Int(0),
-        Value::Int(1),
-        Value::Int(1),
+        Value::Int(kept),
+        Value::Int(kept),
         last,
     ];
-    poll::read(&answers, OURS).unwrap()
+    poll::read(&answers, &claim()).unwrap()
 }
 
 #[test]
@@ -157,18 +157,23 @@ fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
         left: Duration::from_secs(2),
     };
     assert_eq!(
-        step(text(OURS), Value::Nil, text(OURS)),
-        PollStep::Settled(yours)
+        step(text(OURS), Value::Nil, 1, text(OURS)),
+        PollStep::Settled(yours.clone())
     );
-    assert_eq!(step(text(THEIRS), queued(), text(OURS)), PollStep::Again);
-    let gone = PollStep::Settled(Polled::Gone { time });
-    assert_eq!(step(text(OURS), Value::Nil, Value::Nil), gone, "it lapsed");
-    assert_eq!(step(Value::Nil, Value::Nil, Value::Nil), gone);
+    let granted = step(text(THEIRS), queued(), 1, text(OURS));
+    assert_eq!(granted, PollStep::Open(yours), "the PTTL is theirs");
+    let gone = || Polled::Gone { time };
+    let lapsed = step(text(OURS), Value::Nil, 0, Value::Nil);
+    assert_eq!(lapsed, PollStep::Settled(gone()));
+    let nobody_waits = step(Value::Nil, Value::Nil, 0, Value::Nil);
+    assert_eq!(nobody_waits, PollStep::Settled(gone()));
+    let others_wait = step(Value::Nil, Value::Nil, 1, Value::Nil);
+    assert_eq!(others_wait, PollStep::Open(gone()));
     assert!(matches!(
-        step(text(THEIRS), queued(), Value::Nil),
-        PollStep::Free(_)
+        step(text(THEIRS), queued(), 1, Value::Nil),
+        PollStep::Open(Polled::Queued(_))
     ));
-    let waits = step(text(THEIRS), queued(), text(THEIRS));
+    let waits = step(text(THEIRS), queued(), 1, text(THEIRS));
     assert!(matches!(waits, PollStep::Settled(Polled::Queued(_))));
 }
 
@@ -176,16 +181,33 @@ fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
     SeenKey {
         held,
         pttl: 20_000,
-        head: first.map(|it| it.as_bytes().to_vec()),
-        lapsed: vec![b"dead".to_vec()],
-        ahead: vec![b"ahead".to_vec()],
+        queue: SeenQueue {
+            has_waiters: first.is_some(),
+            head: first.map(|it| it.as_bytes().to_vec()),
+            lapsed: vec![b"dead".to_vec()],
+            ahead: vec![b"ahead".to_vec()],
+            own: None,
+        },
         time: NOW,
     }
 }
 
+/// What a release of this value, or a grant in nobody's name, decides.
+fn given_back(seen: &SeenKey, value: Option<&str>, keep: Keep) -> Decided<bool> {
+    let key: Arc<str> = "lock:k".into();
+    let decided = seen.decide(&key, |it| match value {
+        Some(value) => it.release(&Claim::of_holder(&key, value), keep).found,
+        None => {
+            it.grant_next();
+            false
+        }
+    });
+    decided.unwrap()
+}
+
 /// The changes of the lock, and of the queue's entries, in short.
 fn decided(seen: &SeenKey, value: Option<&str>, keep: Keep) -> String {
-    let decided = seen.decide("lock:k", value, keep);
+    let decided = given_back(seen, value, keep);
     let token = |value: &str| entry::read(value).map_or("?".to_owned(), |it| it.token.to_owned());
     let change = |it: &StoredChange| match it {
         StoredChange::Free => "delete".to_owned(),
@@ -301,7 +323,7 @@ proptest! {
             errors.push(acquire::read(&six, &command()).err());
         }
         if let Ok(nine) = answers::exactly::<9>(all) {
-            errors.push(poll::read(&nine, OURS).err());
+            errors.push(poll::read(&nine, &claim()).err());
         }
         for error in errors.into_iter().flatten() {
             prop_assert!(!error.to_string().contains("secret"), "{error}");
@@ -311,7 +333,7 @@ proptest! {
     #[test]
     fn any_queue_is_decided_about(head in any::<Option<String>>(), value in any::<String>()) {
         let seen = seen(KeyContent::By(value.clone()), head.as_deref());
-        let _ = seen.decide("lock:k", Some(&value), Keep::NOT);
+        let _ = given_back(&seen, Some(&value), Keep::NOT);
     }
 }
 

@@ -324,9 +324,6 @@ impl Pair<'_> {
 
     async fn poll(&mut self, who: Who) {
         let claim = self.named(who);
-        if self.does_less(Asks::Poll, &claim) {
-            return;
-        }
         let pure = (!self.other_type.contains(&who.0))
             .then(|| self.pure.poll(&claim, self.time, &mut self.wire));
         let mut real = self.link.poll(&claim, CAP).await;
@@ -343,7 +340,7 @@ impl Pair<'_> {
 
     async fn release(&mut self, who: Who, keep: Option<Seconds>) {
         let (claim, (real, pure)) = (self.named(who), self.keep(keep).await);
-        if self.does_less(Asks::Release, &claim) {
+        if keep.is_none() && self.does_less(Asks::Release, &claim) {
             return;
         }
         let pure = self.pure.release(&claim, pure, self.time, &mut self.wire);

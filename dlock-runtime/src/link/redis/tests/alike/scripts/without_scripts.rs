@@ -161,8 +161,8 @@ impl Pair<'_> {
     }
 
     /// Whether this does less than at a server with scripts: who waits already does not show a sign of
-    /// life at a lock without an end, and neither the release of a lock that is not held nor a
-    /// stranger's poll grants.
+    /// life at a lock without an end, and a release by the server's own command that does not find the
+    /// lock does not grant.
     pub(super) fn does_less(&mut self, command: Asks, claim: &Claim) -> bool {
         let (key, time) = (&claim.key, self.time);
         if self.sends_scripts() || self.pure.holds(claim, time) {
@@ -177,8 +177,10 @@ impl Pair<'_> {
                     |it: &str| it.starts_with("2|") || self.pure.expires(key).is_none();
                 waits && holder.is_some_and(|it| is_endless(&it))
             }
-            Asks::Poll => !waiting.is_empty() && !waits && holder.is_none(),
-            Asks::Release => !waiting.is_empty(),
+            Asks::Release => {
+                let native = self.lab.link.connection.deletes.native();
+                !waiting.is_empty() && native.is_some()
+            }
         }
     }
 }
@@ -187,7 +189,6 @@ impl Pair<'_> {
 #[derive(Clone, Copy)]
 pub(super) enum Asks {
     Acquire,
-    Poll,
     Release,
 }
 
