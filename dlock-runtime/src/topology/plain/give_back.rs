@@ -3,11 +3,13 @@
 use tokio::time::Instant;
 
 use super::PlainLink;
-use super::answers::{self, KeyContent};
+use super::answers;
+use super::seen::{SeenKey, SeenQueue};
 use super::watched::{QueueView, unsettled};
 use crate::link::command_error::CommandError;
 use crate::link::redis::reply;
 use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep};
+use crate::rules::window::StoredChange;
 
 impl PlainLink {
     /// By the server's own command where it has one, else by a transaction.
@@ -78,18 +80,22 @@ impl PlainLink {
         for answer in [&left, &beat, &waiting] {
             answers::refused_at_companion(answer)?;
         }
-        let time = self.heard(&time, sent)?;
-        let mut found = reply::number(&left) == Some(1);
-        let held = answers::held_for(&value, &pttl)?;
-        let is_waited_for = held == KeyContent::Nothing && reply::number(&waiting) != Some(0);
-        if held.is(&claim.value) || is_waited_for {
-            found |= self.give_back(claim, keep, until).await?.found;
+        // As it was before the entry left.
+        let seen = SeenKey {
+            held: answers::held_for(&value, &pttl)?,
+            pttl: answers::pttl(&pttl)?,
+            queue: SeenQueue {
+                others_wait: reply::number(&waiting) != Some(0),
+                own: (reply::number(&left) == Some(1)).then(|| claim.queue_entry().into()),
+                ..SeenQueue::default()
+            },
+            time: self.heard(&time, sent)?,
+        };
+        let decided = seen.decide(&claim.key, |it| it.cancel(claim, keep, not_after))?;
+        let is_gone = |it: &StoredChange| matches!(it, StoredChange::WaiterGone(_));
+        if decided.again || !decided.changes.iter().all(is_gone) {
+            self.give_back(claim, keep, until).await?;
         }
-        Ok(Cancelled {
-            time,
-            found,
-            conclusive: found || time > not_after,
-            rest: 0,
-        })
+        Ok(decided.answer)
     }
 }

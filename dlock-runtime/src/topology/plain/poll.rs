@@ -94,15 +94,12 @@ pub(super) fn read(answers: &[Value; 9], claim: &Claim) -> Result<PollStep, Comm
             other => other?,
         }
     }
-    let &Value::Int(pttl) = left else {
-        return Err(reply::unexpected("PTTL", left));
-    };
     // If the key ended between `PTTL` and the last read, the next poll sees that it is absent.
     let seen = SeenKey {
         held: answers::held_for(last, left)?,
-        pttl,
+        pttl: answers::pttl(left)?,
         queue: SeenQueue {
-            has_waiters: *kept != Value::Int(0),
+            others_wait: *kept != Value::Int(0),
             own: (*score != Value::Nil).then(|| claim.queue_entry().into()),
             ..SeenQueue::default()
         },

@@ -21,7 +21,7 @@ use crate::values::entry::{self, Letter};
 use crate::values::error::{Reason, Refusal};
 
 /// What an operation is decided by.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct SeenKey {
     pub(super) held: KeyContent,
     pub(super) pttl: i64,
@@ -31,10 +31,10 @@ pub(super) struct SeenKey {
 }
 
 /// What was read of a queue; by default nobody waits.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenQueue {
-    /// Somebody waits, if only entries that were not read.
-    pub(super) has_waiters: bool,
+    /// Others may wait besides the head and the caller.
+    pub(super) others_wait: bool,
     /// The first entry.
     pub(super) head: Option<Vec<u8>>,
     /// Entries without a sign of life.
@@ -93,10 +93,8 @@ impl SeenKey {
     }
 
     fn holders(&self) -> StoredHolders {
-        let value = match &self.held {
-            KeyContent::Nothing => return StoredHolders::Nobody,
-            KeyContent::By(value) => value,
-            KeyContent::OtherType => "", // nobody's, and in everybody's way
+        let Some(value) = self.value() else {
+            return StoredHolders::Nobody;
         };
         // A key that is there has not lapsed, although PTTL may say 0.
         let left = u64::try_from(self.pttl).unwrap_or_default().max(1);
@@ -104,6 +102,14 @@ impl SeenKey {
         StoredHolders::Value {
             value: value.into(),
             ends: (self.pttl != -1).then_some(ends),
+        }
+    }
+
+    fn value(&self) -> Option<&str> {
+        match &self.held {
+            KeyContent::Nothing => None,
+            KeyContent::By(value) => Some(value),
+            KeyContent::OtherType => Some(""), // nobody's, and in everybody's way
         }
     }
 
@@ -130,8 +136,12 @@ impl SeenKey {
                 }
                 StoredChange::Value { value, ends } => {
                     let left = ends.map_or(0, |ends| ends.saturating_sub(self.time));
-                    commands.cmd("SET").arg(lock).arg(&**value);
-                    commands.arg("PX").arg(left.div_ceil(1000).max(1));
+                    if self.value() == Some(value) {
+                        commands.cmd("PEXPIRE").arg(lock);
+                    } else {
+                        commands.cmd("SET").arg(lock).arg(&**value).arg("PX");
+                    }
+                    commands.arg(left.div_ceil(1000).max(1));
                 }
                 StoredChange::WaiterGone(entry) => gone.extend(self.queue.called(entry)),
                 StoredChange::Waiter(waiter) => {
@@ -157,12 +167,11 @@ impl SeenKey {
 
 impl SeenQueue {
     fn stored(&self, time: u64) -> StoredQueue {
-        if !self.has_waiters {
-            return StoredQueue::default(); // who is in the heartbeats alone does not wait
-        }
         let (head, own) = (self.head.as_ref(), self.own.as_ref());
         let others = self.lapsed.iter().chain(&self.ahead);
-        let others = others.filter(|it| Some(*it) != own).chain(own);
+        // Who is in the heartbeats alone does not wait.
+        let others = others.filter(|it| self.others_wait && Some(*it) != own);
+        let others = others.chain(own);
         let others = others.filter(|it| Some(*it) != head);
         let all = head.map(|it| (0, it)).into_iter().chain((1..).zip(others));
         let waiter = |(arrival, entry): (u64, &Vec<u8>)| StoredWaiter {
@@ -180,7 +189,7 @@ impl SeenQueue {
         };
         StoredQueue {
             waiters: all.map(waiter).collect(),
-            read_to: Some(0),
+            read_to: self.others_wait.then_some(0),
         }
     }
 

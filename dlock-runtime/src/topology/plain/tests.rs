@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
 use redis::Value;
 
-use super::acquire::{self, SetOutcome, left_of};
+use super::acquire;
 use super::answers::{self, KeyContent};
 use super::poll::{self, PollStep};
 use super::renew::{self, RenewalStep};
@@ -57,7 +57,7 @@ fn renewal() -> Renewal {
     }
 }
 
-fn tried(counter: Value, pttl: i64, value: Value) -> SetOutcome {
+fn tried(counter: Value, pttl: i64, value: Value) -> Acquired {
     let items = [
         Value::Nil,
         counter,
@@ -66,7 +66,7 @@ fn tried(counter: Value, pttl: i64, value: Value) -> SetOutcome {
         Value::Int(pttl),
         value,
     ];
-    acquire::read(&items, &command()).unwrap()
+    acquire::read(&items, &command()).unwrap().decided.answer
 }
 
 #[test]
@@ -74,23 +74,17 @@ fn a_lock_is_ours_only_if_its_value_is() {
     let (counter, lease) = (Value::Int(7), 60_000);
     let granted = tried(counter.clone(), lease, text(OURS));
     let (time, epoch) = (NOW, NOW);
-    assert_eq!(
-        granted,
-        SetOutcome::Settled(Acquired::Granted { time, epoch })
-    );
+    assert_eq!(granted, Acquired::Granted { time, epoch });
     // SET said OK, and the key's time was over: nothing was created.
     let late = tried(counter.clone(), -2, Value::Nil);
-    assert_eq!(late, SetOutcome::Settled(Acquired::Late { time }));
+    assert_eq!(late, Acquired::Late { time });
     // Less is left than was asked for.
     let short = tried(counter.clone(), lease - 1, text(OURS));
     let left = Duration::from_millis(59_999);
-    assert_eq!(
-        short,
-        SetOutcome::Settled(Acquired::Yours { time, epoch, left })
-    );
+    assert_eq!(short, Acquired::Yours { time, epoch, left });
     assert!(matches!(
         tried(counter, lease, text(THEIRS)),
-        SetOutcome::Taken { .. }
+        Acquired::Queued(_)
     ));
 }
 
@@ -120,16 +114,17 @@ fn a_key_outlives_its_lease_a_little_and_nobody_counts_on_that() {
         assert_eq!(lasts, longer, "{lease:?}");
     }
     assert_eq!(lease_until(1_000_000, Duration::from_secs(1)), 2_041);
-    assert_eq!(left_of(60_200, THEIRS), Left::For(LEASE));
-    assert_eq!(left_of(5_000, THEIRS), Left::For(Duration::from_secs(5)));
-    let renewed = Duration::from_secs(90);
-    assert_eq!(
-        left_of(90_000, THEIRS),
-        Left::For(renewed),
-        "it was lengthened"
-    );
-    assert_eq!(left_of(-1, THEIRS), Left::Endless);
-    assert_eq!(left_of(-2, "foreign"), Left::For(Duration::ZERO));
+    let busy = |pttl, value| match tried(Value::Int(7), pttl, text(value)) {
+        Acquired::Busy(busy) | Acquired::Queued(busy) => busy.left,
+        other => panic!("{other:?}"),
+    };
+    let left = |ms| Left::For(Duration::from_millis(ms));
+    assert_eq!(busy(60_200, THEIRS), Left::For(LEASE));
+    assert_eq!(busy(5_000, THEIRS), left(5_000));
+    assert_eq!(busy(90_000, THEIRS), left(90_000), "it was lengthened");
+    assert_eq!(busy(90_000, "foreign"), left(90_000));
+    assert_eq!(busy(-1, THEIRS), Left::Endless);
+    assert_eq!(busy(-2, "foreign"), left(1), "it lapses");
 }
 
 fn step(first: Value, score: Value, kept: i64, last: Value) -> PollStep {
@@ -182,7 +177,7 @@ fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
         held,
         pttl: 20_000,
         queue: SeenQueue {
-            has_waiters: first.is_some(),
+            others_wait: first.is_some(),
             head: first.map(|it| it.as_bytes().to_vec()),
             lapsed: vec![b"dead".to_vec()],
             ahead: vec![b"ahead".to_vec()],
@@ -192,22 +187,19 @@ fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
     }
 }
 
-/// What a release of this value, or a grant in nobody's name, decides.
-fn given_back(seen: &SeenKey, value: Option<&str>, keep: Keep) -> Decided<bool> {
-    let key: Arc<str> = "lock:k".into();
-    let decided = seen.decide(&key, |it| match value {
-        Some(value) => it.release(&Claim::of_holder(&key, value), keep).found,
-        None => {
-            it.grant_next();
-            false
-        }
-    });
+/// What a release of this value decides.
+fn given_back(seen: &SeenKey, value: &str, keep: Keep) -> Decided<bool> {
+    let claim = Claim {
+        value: value.into(),
+        ..claim()
+    };
+    let decided = seen.decide(&claim.key, |it| it.release(&claim, keep).found);
     decided.unwrap()
 }
 
 /// The changes of the lock, and of the queue's entries, in short.
-fn decided(seen: &SeenKey, value: Option<&str>, keep: Keep) -> String {
-    let decided = given_back(seen, value, keep);
+fn decided(seen: &SeenKey, keep: Keep) -> String {
+    let decided = given_back(seen, OURS, keep);
     let token = |value: &str| entry::read(value).map_or("?".to_owned(), |it| it.token.to_owned());
     let change = |it: &StoredChange| match it {
         StoredChange::Free => "delete".to_owned(),
@@ -232,21 +224,21 @@ fn a_lock_goes_to_the_first_entry_that_lives() {
         ("ahead", "delete, leave, beat for 3500"),
     ] {
         let seen = seen(ours(), Some(head));
-        assert_eq!(decided(&seen, Some(OURS), Keep::NOT), then, "{seen:?}");
+        assert_eq!(decided(&seen, Keep::NOT), then, "{seen:?}");
     }
     let kept = seen(ours(), Some(THEIRS));
     // By the server's clock, and not for longer where that was set back.
     for (from, length, left) in [(NOW - 9_000, 9_001, 1), (NOW + 600_000_000, 9_001, 10)] {
         let keep = Keep::from(from, Duration::from_micros(length));
         let then = format!("-token for {left}");
-        assert_eq!(decided(&kept, Some(OURS), keep), then);
+        assert_eq!(decided(&kept, keep), then);
     }
     for pttl in [0, i64::MAX] {
         let foreign = SeenKey {
             pttl,
             ..seen(KeyContent::By("foreign".to_owned()), Some(THEIRS))
         };
-        assert_eq!(decided(&foreign, None, Keep::NOT), "", "{pttl}");
+        assert_eq!(decided(&foreign, Keep::NOT), "", "{pttl}");
     }
 }
 
@@ -333,7 +325,7 @@ proptest! {
     #[test]
     fn any_queue_is_decided_about(head in any::<Option<String>>(), value in any::<String>()) {
         let seen = seen(KeyContent::By(value.clone()), head.as_deref());
-        let _ = given_back(&seen, Some(&value), Keep::NOT);
+        let _ = given_back(&seen, &value, Keep::NOT);
     }
 }
 

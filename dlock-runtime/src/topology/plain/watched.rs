@@ -15,7 +15,6 @@ use super::seen::{Decided, SeenKey, SeenQueue, is_exclusive};
 use super::{PlainLink, micros};
 use crate::link::command_error::CommandError;
 use crate::link::redis::names::LockKeys;
-use crate::link::redis::reply;
 use crate::rules::queue;
 use crate::values::error::Reason;
 
@@ -112,15 +111,13 @@ impl PlainLink {
         answers::refused(&next())?;
         let (value, pttl) = (next(), next());
         let held = answers::held_for(&value, &pttl)?;
-        let Value::Int(pttl) = pttl else {
-            return Err(reply::unexpected("PTTL", &pttl));
-        };
+        let pttl = answers::pttl(&pttl)?;
         let time = self.heard(&next(), sent)?;
         connection.heard(time, sent); // by whose clock the next round asks
         let mut seen = SeenQueue::default();
         if view != QueueView::None {
             seen.head = members(&next())?.into_iter().next();
-            seen.has_waiters = seen.head.is_some();
+            seen.others_wait = seen.head.is_some();
             seen.lapsed = members(&next())?;
             seen.ahead = members(&next())?;
         }

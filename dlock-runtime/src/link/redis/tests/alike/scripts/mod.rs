@@ -272,7 +272,6 @@ impl Pair<'_> {
         if self.does_less(Asks::Acquire, &command.claim) {
             return;
         }
-        let late = self.may_be_late(&command.claim, late);
         if late {
             command.not_after = self.time - 1;
         }

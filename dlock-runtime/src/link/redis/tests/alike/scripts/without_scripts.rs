@@ -2,7 +2,6 @@
 //! but for what follows (docs/inside/protocol.md, Without scripts).
 //!
 //! - A free lock is taken past its queue, which stays as it is.
-//! - Only what SET creates can be too late: a claim that waits does not create anything.
 //! - A key outlives its lease a little; leases here are that much shorter.
 //! - Of a set it names what all holders have in common, or nobody.
 //! - Nobody is pushed a grant, so no claim has an address at this server.
@@ -81,11 +80,6 @@ fn is_offered(op: &Op) -> bool {
 }
 
 impl Pair<'_> {
-    /// Whether a command that is late creates nothing.
-    pub(super) fn may_be_late(&mut self, claim: &Claim, late: bool) -> bool {
-        late && (self.sends_scripts() || self.pure.read(&claim.key, self.time).is_none())
-    }
-
     /// The machine's answer. `command` is then what the real server is asked for.
     pub(super) fn acquire_pure(&mut self, command: &mut Acquire) -> Acquired {
         let key = command.claim.key.clone();
