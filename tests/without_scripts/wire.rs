@@ -173,6 +173,13 @@ async fn fences_rise_after_all_data_is_lost_and_with_a_counter_that_is_none() {
             fences.push(take(pool).await);
         }
     }
+    // The counter is ahead of the clock, and a poll takes the lock.
+    let (seconds, _): (u64, u64) = server.ask(&["TIME"]).await;
+    let ahead = ((seconds + 3_600) * 1_000_000).to_string();
+    server.cmd(&["SET", "lock:@fence", &ahead]).await;
+    fences.push(take(&pool).await);
+    server.cmd(&["SET", "lock:k", "theirs", "PX", "300"]).await;
+    fences.push(take(&pool).await);
     server.cmd(&["DEL", "lock:@fence"]).await;
     server.cmd(&["RPUSH", "lock:@fence", "a list"]).await;
     let refused = pool.lock("k").ttl(LONG).acquire().await.unwrap_err();

@@ -8,11 +8,10 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::answers::{self, KeyContent};
-use super::seen::{Decided, SeenKey, SeenQueue, within_lease};
+use super::seen::{Decided, SeenKey, within_lease};
 use super::watched::QueueView;
 use super::{PlainLink, key_lasts, lease_until, micros, millis};
 use crate::link::command_error::CommandError;
-use crate::link::redis::names::LockKeys;
 use crate::link::redis::reads::Reads;
 use crate::link::redis::reply;
 use crate::rules::commands::{Acquire, Acquired, Claim};
@@ -98,8 +97,17 @@ impl PlainLink {
         alive: u64,
         until: Instant,
     ) -> Result<(), CommandError> {
-        let keys = self.link.connection.names.of(&claim.key);
-        let commands = enter(&keys, &claim.value, arrival, alive);
+        let (keys, value) = (self.link.connection.names.of(&claim.key), &*claim.value);
+        let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
+        let kept = millis(queue::QUEUE_TTL);
+        let mut commands = redis::pipe();
+        commands.cmd("MULTI");
+        commands.cmd("ZADD").arg(&queue).arg("NX");
+        commands.arg(arrival).arg(value);
+        commands.cmd("PEXPIRE").arg(&queue).arg(kept);
+        commands.cmd("ZADD").arg(&heartbeats).arg(alive).arg(value);
+        commands.cmd("PEXPIRE").arg(&heartbeats).arg(kept);
+        commands.cmd("EXEC");
         let (items, _): ([Value; 4], _) = self.transact(commands, until).await?;
         items.iter().try_for_each(answers::refused)
     }
@@ -138,19 +146,20 @@ impl PlainLink {
         seen: &SeenKey,
         until: Instant,
     ) -> Result<(), CommandError> {
-        let (claim, lasts) = (&command.claim, key_lasts(command.lease.get()));
+        let (key, value) = (&command.claim.key, &command.claim.value);
+        let lasts = key_lasts(command.lease.get());
         if !u64::try_from(seen.pttl).is_ok_and(|left| left > millis(lasts)) {
             return Ok(());
         }
-        let shortened = self.run_watched(&claim.key, QueueView::None, until, |seen| {
-            let (is_ours, value) = (seen.held.is(&claim.value), claim.value.clone());
+        let shortened = self.run_watched(key, QueueView::None, until, |seen| {
             let ends = Some(seen.time.saturating_add(micros(lasts)));
+            let (is_ours, value) = (seen.held.is(value), value.clone());
             let change = is_ours.then_some(StoredChange::Value { value, ends });
             Ok(Decided {
                 answer: is_ours,
+                changes: change.into_iter().collect(),
                 draws: false,
                 again: false,
-                changes: change.into_iter().collect(),
             })
         });
         if let Ok(Some((true, _))) = shortened.await {
@@ -185,16 +194,8 @@ pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, Comma
     answers::refused(time)?;
     let time = reply::time(time)?;
     let epoch = answers::epoch(counter, time)?;
-    answers::refused(pttl)?;
-    let seen = SeenKey {
-        held: answers::held_for(value, pttl)?,
-        pttl: answers::pttl(pttl)?,
-        queue: SeenQueue {
-            others_wait: true,
-            ..SeenQueue::default()
-        },
-        time,
-    };
+    let mut seen = SeenKey::of_lock(value, pttl, time)?;
+    seen.others_wait = true;
     let mut decided = seen.decide(&command.claim.key, |it| it.acquire(command))?;
     decided.answer = match decided.answer {
         _ if seen.held == KeyContent::Nothing => Acquired::Late { time },
@@ -213,22 +214,4 @@ pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, Comma
         decided,
         epoch,
     })
-}
-
-fn enter(keys: &LockKeys<'_>, value: &str, arrival: u64, alive: u64) -> Pipeline {
-    let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
-    let kept = millis(queue::QUEUE_TTL);
-    let mut commands = redis::pipe();
-    commands.cmd("MULTI");
-    commands
-        .cmd("ZADD")
-        .arg(&queue)
-        .arg("NX")
-        .arg(arrival)
-        .arg(value);
-    commands.cmd("PEXPIRE").arg(&queue).arg(kept);
-    commands.cmd("ZADD").arg(&heartbeats).arg(alive).arg(value);
-    commands.cmd("PEXPIRE").arg(&heartbeats).arg(kept);
-    commands.cmd("EXEC");
-    commands
 }

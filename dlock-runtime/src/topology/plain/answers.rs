@@ -43,6 +43,7 @@ pub(super) fn held_for(value: &Value, pttl: &Value) -> Result<KeyContent, Comman
 
 /// The answer to `PTTL`.
 pub(super) fn pttl(answer: &Value) -> Result<i64, CommandError> {
+    refused(answer)?;
     match answer {
         Value::Int(left) => Ok(*left),
         other => Err(reply::unexpected("PTTL", other)),

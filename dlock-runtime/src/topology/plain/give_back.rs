@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::PlainLink;
 use super::answers;
-use super::seen::{SeenKey, SeenQueue};
+use super::seen::SeenKey;
 use super::watched::{QueueView, unsettled};
 use crate::link::command_error::CommandError;
 use crate::link::redis::reply;
@@ -81,16 +81,9 @@ impl PlainLink {
             answers::refused_at_companion(answer)?;
         }
         // As it was before the entry left.
-        let seen = SeenKey {
-            held: answers::held_for(&value, &pttl)?,
-            pttl: answers::pttl(&pttl)?,
-            queue: SeenQueue {
-                others_wait: reply::number(&waiting) != Some(0),
-                own: (reply::number(&left) == Some(1)).then(|| claim.queue_entry().into()),
-                ..SeenQueue::default()
-            },
-            time: self.heard(&time, sent)?,
-        };
+        let mut seen = SeenKey::of_lock(&value, &pttl, self.heard(&time, sent)?)?;
+        seen.own = (reply::number(&left) == Some(1)).then(|| claim.queue_entry().into());
+        seen.others_wait = reply::number(&waiting) != Some(0);
         let decided = seen.decide(&claim.key, |it| it.cancel(claim, keep, not_after))?;
         let is_gone = |it: &StoredChange| matches!(it, StoredChange::WaiterGone(_));
         if decided.again || !decided.changes.iter().all(is_gone) {

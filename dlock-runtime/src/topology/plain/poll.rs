@@ -8,7 +8,7 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::answers::{self, held};
-use super::seen::{SeenKey, SeenQueue, within_lease};
+use super::seen::{SeenKey, within_lease};
 use super::watched::QueueView;
 use super::{PlainLink, micros, millis};
 use crate::link::command_error::CommandError;
@@ -95,16 +95,9 @@ pub(super) fn read(answers: &[Value; 9], claim: &Claim) -> Result<PollStep, Comm
         }
     }
     // If the key ended between `PTTL` and the last read, the next poll sees that it is absent.
-    let seen = SeenKey {
-        held: answers::held_for(last, left)?,
-        pttl: answers::pttl(left)?,
-        queue: SeenQueue {
-            others_wait: *kept != Value::Int(0),
-            own: (*score != Value::Nil).then(|| claim.queue_entry().into()),
-            ..SeenQueue::default()
-        },
-        time: reply::time(time)?,
-    };
+    let mut seen = SeenKey::of_lock(last, left, reply::time(time)?)?;
+    seen.own = (*score != Value::Nil).then(|| claim.queue_entry().into());
+    seen.others_wait = *kept != Value::Int(0);
     let is_granted_meanwhile = seen.held.is(&claim.value) && !held(first)?.is(&claim.value);
     let decided = seen.decide(&claim.key, |it| it.poll(claim))?;
     let is_settled = decided.is_settled() && !is_granted_meanwhile;

@@ -8,7 +8,7 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::answers;
-use super::seen::{SeenKey, SeenQueue};
+use super::seen::SeenKey;
 use super::{PlainLink, checkout::CheckedOut, left};
 use crate::link::command_error::CommandError;
 use crate::link::redis::reads::Reads;
@@ -154,21 +154,14 @@ pub(super) fn steps(seen: &[Value], items: &[Renewal]) -> Result<Vec<RenewalStep
 
 fn step(value: &Value, pttl: &Value, item: &Renewal) -> Result<RenewalStep, CommandError> {
     let failed = RenewalStep::Done(Renewed::Failed);
-    let (held, &Value::Int(pttl)) = (answers::held(value), pttl) else {
-        return Ok(failed);
-    };
-    let held = match held {
+    // Both ends are counted from now.
+    let seen = match SeenKey::of_lock(value, pttl, 0) {
         // A missing right to one key, or any other error of it, is that item's own.
         Err(CommandError::Refused(refusal, _)) if refusal != Refusal::ReadOnly => {
             return Ok(failed);
         }
-        held => held?,
-    };
-    let seen = SeenKey {
-        held,
-        pttl,
-        queue: SeenQueue::default(),
-        time: 0, // both ends are counted from now
+        Err(_) if !matches!(pttl, Value::Int(_) | Value::ServerError(_)) => return Ok(failed),
+        seen => seen?,
     };
     let decided = seen.decide(&item.claim.key, |it| it.renew(item))?;
     Ok(if decided.is_settled() {

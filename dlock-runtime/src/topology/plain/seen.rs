@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use redis::Pipeline;
+use redis::{Pipeline, Value};
 
-use super::answers::KeyContent;
+use super::answers::{self, KeyContent};
 use super::{key_lasts, micros};
 use crate::link::command_error::CommandError;
 use crate::link::redis::names::LockKeys;
@@ -21,28 +21,22 @@ use crate::values::entry::{self, Letter};
 use crate::values::error::{Reason, Refusal};
 
 /// What an operation is decided by.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct SeenKey {
     pub(super) held: KeyContent,
     pub(super) pttl: i64,
-    pub(super) queue: SeenQueue,
     /// The server's time, in µs.
     pub(super) time: u64,
-}
-
-/// What was read of a queue; by default nobody waits.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct SeenQueue {
-    /// Others may wait besides the head and the caller.
-    pub(super) others_wait: bool,
-    /// The first entry.
+    /// The first entry of the queue.
     pub(super) head: Option<Vec<u8>>,
+    /// The entry of the caller in the queue; it has just shown a sign of life.
+    pub(super) own: Option<Vec<u8>>,
+    /// Others may wait besides these two.
+    pub(super) others_wait: bool,
     /// Entries without a sign of life.
     pub(super) lapsed: Vec<Vec<u8>>,
     /// Entries with one from the future: the server's clock was set back since.
     pub(super) ahead: Vec<Vec<u8>>,
-    /// The entry of the caller, which has just shown a sign of life.
-    pub(super) own: Option<Vec<u8>>,
 }
 
 /// What the machine answers, what is to be written, and what that means.
@@ -64,6 +58,20 @@ impl<T> Decided<T> {
 }
 
 impl SeenKey {
+    /// By the answers to the read of a lock and to `PTTL`; nobody waits for it.
+    pub(super) fn of_lock(value: &Value, pttl: &Value, time: u64) -> Result<Self, CommandError> {
+        Ok(Self {
+            held: answers::held_for(value, pttl)?,
+            pttl: answers::pttl(pttl)?,
+            time,
+            head: None,
+            own: None,
+            others_wait: false,
+            lapsed: Vec::new(),
+            ahead: Vec::new(),
+        })
+    }
+
     /// Runs an operation of the machine on what was seen.
     pub(super) fn decide<T>(
         &self,
@@ -71,7 +79,7 @@ impl SeenKey {
         run: impl FnOnce(&mut OnKey<'_>) -> T,
     ) -> Result<Decided<T>, CommandError> {
         let (key, time): (Arc<str>, u64) = (lock.into(), self.time);
-        let window = Window::load(&key, &self.holders(), &self.queue.stored(time), time);
+        let window = Window::load(&key, &self.holders(), &self.queue(), time);
         let mut window = window.ok_or_else(|| {
             let why = "the set at the key is of another program";
             CommandError::Refused(Refusal::WrongType, Reason::new(why))
@@ -143,14 +151,12 @@ impl SeenKey {
                     }
                     commands.arg(left.div_ceil(1000).max(1));
                 }
-                StoredChange::WaiterGone(entry) => gone.extend(self.queue.called(entry)),
+                StoredChange::WaiterGone(entry) => gone.extend(self.called(entry)),
                 StoredChange::Waiter(waiter) => {
-                    let entry = self.queue.called(&waiter.entry);
+                    let entry = self.called(&waiter.entry);
                     beaten.extend(entry.map(|entry| (waiter.alive_until, entry)));
                 }
-                StoredChange::Meta(_)
-                | StoredChange::Holder { .. }
-                | StoredChange::HolderGone(_) => {} // only scripts grant to sets
+                _ => {} // only scripts grant to sets
             }
         }
         if !gone.is_empty() {
@@ -163,10 +169,8 @@ impl SeenKey {
         commands.cmd("EXEC");
         commands
     }
-}
 
-impl SeenQueue {
-    fn stored(&self, time: u64) -> StoredQueue {
+    fn queue(&self) -> StoredQueue {
         let (head, own) = (self.head.as_ref(), self.own.as_ref());
         let others = self.lapsed.iter().chain(&self.ahead);
         // Who is in the heartbeats alone does not wait.
@@ -178,13 +182,13 @@ impl SeenQueue {
             entry: name(entry).into(),
             arrival,
             alive_until: if Some(entry) == own {
-                time.saturating_add(micros(queue::HEARTBEAT))
+                self.time.saturating_add(micros(queue::HEARTBEAT))
             } else if self.lapsed.contains(entry) {
                 1
             } else if self.ahead.contains(entry) {
                 u64::MAX
             } else {
-                time.saturating_add(1)
+                self.time.saturating_add(1)
             },
         };
         StoredQueue {

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
-use redis::Value;
+use redis::{Cmd, Value};
 
 use super::acquire;
 use super::answers::{self, KeyContent};
 use super::poll::{self, PollStep};
 use super::renew::{self, RenewalStep};
-use super::seen::{Decided, SeenKey, SeenQueue};
+use super::seen::{Decided, SeenKey};
 use super::{key_lasts, lease_until};
+use crate::link::redis::names::Names;
 use crate::rules::commands::{Acquire, Acquired, Claim, Keep, Left, Polled, Renewal, Renewed};
 use crate::rules::window::StoredChange;
 use crate::values::entry;
@@ -176,14 +177,12 @@ fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
     SeenKey {
         held,
         pttl: 20_000,
-        queue: SeenQueue {
-            others_wait: first.is_some(),
-            head: first.map(|it| it.as_bytes().to_vec()),
-            lapsed: vec![b"dead".to_vec()],
-            ahead: vec![b"ahead".to_vec()],
-            own: None,
-        },
         time: NOW,
+        head: first.map(|it| it.as_bytes().to_vec()),
+        own: None,
+        others_wait: first.is_some(),
+        lapsed: vec![b"dead".to_vec()],
+        ahead: vec![b"ahead".to_vec()],
     }
 }
 
@@ -240,6 +239,25 @@ fn a_lock_goes_to_the_first_entry_that_lives() {
         };
         assert_eq!(decided(&foreign, Keep::NOT), "", "{pttl}");
     }
+}
+
+/// Nobody's value stands for a set in a window: it must not be SET there.
+#[test]
+fn what_is_not_read_is_not_written_either() {
+    let endless = SeenKey {
+        pttl: -1,
+        ..seen(KeyContent::OtherType, None)
+    };
+    let command = Acquire {
+        repair_missing_ttl: Some(LEASE),
+        ..command()
+    };
+    let decided = endless.decide("lock:k", |it| it.repair(&command)).unwrap();
+    let names = Names::new("lock:", false);
+    let written = endless.transaction(&decided, "lock:k", &names.of("lock:k"));
+    let written: Vec<Vec<u8>> = written.cmd_iter().map(Cmd::get_packed_command).collect();
+    let written = String::from_utf8(written.concat()).unwrap();
+    assert!(written.contains("PEXPIRE") && !written.contains("SET"));
 }
 
 #[test]

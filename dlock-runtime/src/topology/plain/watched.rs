@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::answers;
 use super::checkout::CheckedOut;
-use super::seen::{Decided, SeenKey, SeenQueue, is_exclusive};
+use super::seen::{Decided, SeenKey, is_exclusive};
 use super::{PlainLink, micros};
 use crate::link::command_error::CommandError;
 use crate::link::redis::names::LockKeys;
@@ -109,12 +109,9 @@ impl PlainLink {
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or(Value::Nil);
         answers::refused(&next())?;
-        let (value, pttl) = (next(), next());
-        let held = answers::held_for(&value, &pttl)?;
-        let pttl = answers::pttl(&pttl)?;
-        let time = self.heard(&next(), sent)?;
+        let (value, pttl, time) = (next(), next(), self.heard(&next(), sent)?);
         connection.heard(time, sent); // by whose clock the next round asks
-        let mut seen = SeenQueue::default();
+        let mut seen = SeenKey::of_lock(&value, &pttl, time)?;
         if view != QueueView::None {
             seen.head = members(&next())?.into_iter().next();
             seen.others_wait = seen.head.is_some();
@@ -132,12 +129,7 @@ impl PlainLink {
         {
             seen.lapsed.push(head.clone());
         }
-        Ok(SeenKey {
-            held,
-            pttl,
-            queue: seen,
-            time,
-        })
+        Ok(seen)
     }
 
     /// Whether the heartbeats have an entry.

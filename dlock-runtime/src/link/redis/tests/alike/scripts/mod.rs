@@ -323,8 +323,13 @@ impl Pair<'_> {
 
     async fn poll(&mut self, who: Who) {
         let claim = self.named(who);
+        let was_free = self.pure.read(&claim.key, self.time).is_none();
         let pure = (!self.other_type.contains(&who.0))
             .then(|| self.pure.poll(&claim, self.time, &mut self.wire));
+        let is_granted = was_free && self.pure.read(&claim.key, self.time).is_some();
+        let is_strange = matches!(pure, Some(Polled::Gone { .. }));
+        self.witness
+            .saw_if(is_granted && is_strange, "granted by a stranger's poll");
         let mut real = self.link.poll(&claim, CAP).await;
         if let (Ok(Polled::Queued(real)), Some(Polled::Queued(pure))) = (&mut real, &pure) {
             self.as_with_scripts(&claim, real, pure);

@@ -40,8 +40,9 @@ const NEVER: [&str; 5] = [
 fn a_server_without_scripts_answers_like_the_pure_machine() {
     let (stage, witness) = (Stage::new(Lab::new()), Witness::default());
     let plain = stage.runtime.block_on(plain_link(&stage.lab));
-    let offered = ops(PEOPLE).prop_map(|mut ops| {
+    let offered = (ops(PEOPLE), found_free()).prop_map(|(mut ops, then)| {
         ops.retain(is_offered);
+        ops.extend(then);
         ops
     });
     stage.drive(cases(300), offered, |lab| {
@@ -55,8 +56,25 @@ fn a_server_without_scripts_answers_like_the_pure_machine() {
         "of a set",
         "wrong kind",
         "polled: granted",
+        "granted by a stranger's poll",
     ];
     witness.must_have_seen(all.chain(also).map(|it| (it, 1)));
+}
+
+/// Somebody waits for a lock that ends, and this or another claim finds it free.
+fn found_free() -> impl Strategy<Value = Vec<Op>> {
+    let people = || proptest::sample::select(PEOPLE);
+    (0..2usize, people(), people()).prop_map(|(key, waits, polls)| {
+        let acquire = Op::Acquire {
+            who: (key, waits),
+            lease: 30,
+            late: false,
+            repair: None,
+        };
+        let held = Op::Foreign(key, Foreign::Value(0, Some(20)));
+        let free = Op::Foreign(key, Foreign::Nothing);
+        vec![held, acquire, free, Op::Poll((key, polls))]
+    })
 }
 
 async fn plain_link(lab: &Lab) -> PlainLink {
