@@ -109,6 +109,28 @@ async fn what_needs_scripts_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
+async fn fences_rise_with_a_counter_that_is_ahead_also_by_a_polls_grant() {
+    let server = RedisServer::start();
+    let pool = connect(plain(server.url())).await;
+    let (seconds, _): (u64, u64) = server.ask(&["TIME"]).await;
+    let ahead = (seconds + 3_600) * 1_000_000;
+    server
+        .cmd(&["SET", "lock:@fence", &ahead.to_string()])
+        .await;
+    let mut fences = vec![ahead];
+    for before in [
+        &["DEL", "lock:k"][..],
+        &["SET", "lock:k", "theirs", "PX", "300"],
+    ] {
+        server.cmd(before).await;
+        let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+        fences.push(held.fence());
+        held.release().await.unwrap();
+    }
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+}
+
+#[tokio::test]
 async fn another_kind_is_waited_for_and_its_release_grants() {
     let server = RedisServer::start();
     let (pool, scripted) = (

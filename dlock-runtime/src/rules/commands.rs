@@ -25,15 +25,6 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Of a holder that does not queue.
-    pub(crate) fn of_holder(key: &Arc<str>, value: &str) -> Self {
-        Self {
-            key: key.clone(),
-            value: value.into(),
-            queues: false,
-        }
-    }
-
     pub(crate) fn kind(&self) -> Letter {
         entry::letter_of(&self.value).unwrap_or(Letter::Exclusive) // as any value SET at a key
     }

@@ -12,7 +12,7 @@ use super::lock::{Held, Lock};
 use super::micros;
 use super::set::Set;
 use super::wait_queue::WaitQueue;
-use crate::rules::commands::{Busy, Keep, Left};
+use crate::rules::commands::{Busy, Keep, Left, Renewal, Renewed};
 use crate::rules::queue;
 use crate::values::entry::{self, Entry};
 
@@ -89,6 +89,13 @@ impl KeyState {
         let Some(set) = self.set() else { return epoch };
         set.put(value.clone(), entry.take, until, time);
         set.meta.epoch().unwrap_or(epoch)
+    }
+
+    /// Extends a claim's lease, and never shortens it.
+    pub(super) fn renew(&mut self, Renewal { claim, ttl }: &Renewal, time: u64) -> Renewed {
+        let until = time + ttl.as_millis() * 1000;
+        let lock = self.lock.as_mut();
+        Renewed::by_holder(lock.is_some_and(|it| it.renew(&claim.value, until, time)))
     }
 
     /// Takes a claim's entry out, or leaves it there without an owner if it is to be kept. Returns

@@ -27,7 +27,7 @@ mod inspect;
 mod key_state;
 mod lock;
 pub(crate) mod lua;
-mod operations;
+pub(crate) mod operations;
 pub(crate) mod queue;
 mod set;
 #[cfg(test)]
@@ -163,10 +163,9 @@ impl Server {
         self.on(&claim.key, time, &mut ToNobody, |it| it.adopt(claim, epoch))
     }
 
-    pub(crate) fn renew(&mut self, Renewal { claim, ttl }: &Renewal, time: u64) -> Renewed {
-        let until = time + ttl.as_millis() * 1000;
-        let lock = self.live(&claim.key, time).and_then(|it| it.lock.as_mut());
-        Renewed::by_holder(lock.is_some_and(|it| it.renew(&claim.value, until, time)))
+    pub(crate) fn renew(&mut self, renewal: &Renewal, time: u64) -> Renewed {
+        let state = self.live(&renewal.claim.key, time);
+        state.map_or(Renewed::NotOurs, |it| it.renew(renewal, time))
     }
 
     pub(crate) fn holds(&mut self, claim: &Claim, time: u64) -> bool {

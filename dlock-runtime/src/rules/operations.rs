@@ -12,7 +12,7 @@ use super::lock::{self, Lock};
 use super::wait_queue::QueueHead;
 use super::{Publish, micros};
 use crate::rules::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Keep, Left, Polled,
+    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Keep, Left, Polled, Renewal, Renewed,
 };
 use crate::values::entry::{self, Entry, Letter};
 use crate::values::ttl::Ttl;
@@ -78,11 +78,7 @@ impl OnKey<'_> {
             }
             _ => {}
         }
-        if let (Some(Lock::One(held)), Some(repair)) =
-            (&mut self.state.lock, command.repair_missing_ttl)
-        {
-            held.expires.get_or_insert(time + micros(repair));
-        }
+        self.repair(command);
         let is_endless = self.state.lock.as_ref().is_some_and(Lock::is_endless);
         if !claim.queues || is_endless {
             return Acquired::Busy(self.state.busy(time));
@@ -90,6 +86,15 @@ impl OnKey<'_> {
         let arrival = drawn.unwrap_or_else(|| self.draw_epoch());
         self.state.queue.enter(&claim.value, arrival, time);
         Acquired::Queued(self.before_who_waits())
+    }
+
+    /// Gives a value without an end one, if the command may.
+    pub(crate) fn repair(&mut self, command: &Acquire) {
+        if let (Some(Lock::One(held)), Some(repair)) =
+            (&mut self.state.lock, command.repair_missing_ttl)
+        {
+            held.expires.get_or_insert(self.time + micros(repair));
+        }
     }
 
     pub(crate) fn poll(&mut self, claim: &Claim) -> Polled {
@@ -100,10 +105,10 @@ impl OnKey<'_> {
         self.grant_next();
         if let Some((epoch, left)) = self.yours(claim) {
             return Polled::Yours { time, epoch, left };
-        } else if self.more {
-            return Polled::Queued(self.state.busy(time)); // which is not looked at
         } else if !self.state.queue.has(queued) {
             return Polled::Gone { time };
+        } else if self.more {
+            return Polled::Queued(self.state.busy(time)); // which is not looked at
         } else if !self.is_owners(&entry) {
             return Polled::Queued(self.before_who_waits());
         }
@@ -160,6 +165,11 @@ impl OnKey<'_> {
             self.hint();
         }
         reads
+    }
+
+    /// Extends a claim's lease, and never shortens it.
+    pub(crate) fn renew(&mut self, renewal: &Renewal) -> Renewed {
+        self.state.renew(renewal, self.time)
     }
 
     pub(super) fn admission(&self, claim: &Claim, entry: &Entry<'_>, waits: bool) -> Admission {

@@ -4,38 +4,28 @@
 //! Invariant: everything that it creates carries the server's time at which it ends, so what is
 //! executed late creates nothing.
 
-use std::time::Duration;
-
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::answers::{self, KeyContent};
-use super::{PlainLink, key_lasts, lease_until, micros};
+use super::seen::{Decided, SeenKey, within_lease};
+use super::watched::QueueView;
+use super::{PlainLink, key_lasts, lease_until, micros, millis};
 use crate::link::command_error::CommandError;
-use crate::link::redis::names::LockKeys;
 use crate::link::redis::reads::Reads;
 use crate::link::redis::reply;
-use crate::rules::commands::{Acquire, Acquired, Busy, Left};
+use crate::rules::commands::{Acquire, Acquired, Claim};
 use crate::rules::queue;
-use crate::values::entry;
+use crate::rules::window::StoredChange;
 use crate::values::error::Reason;
-use crate::values::ttl;
 
-/// The answer to one attempt to SET the lock.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum SetOutcome {
-    Settled(Acquired),
-    /// Another holder has it. `arrival`: the epoch that was drawn.
-    Taken {
-        busy: Busy,
-        arrival: u64,
-    },
-    /// A value of another type stands at the key. `left`: its PTTL.
-    OtherType {
-        time: u64,
-        left: i64,
-        arrival: u64,
-    },
+/// What one attempt to SET the lock came to.
+#[derive(Debug)]
+pub(super) struct Tried {
+    pub(super) seen: SeenKey,
+    pub(super) decided: Decided<Acquired>,
+    /// Was drawn, for a grant or as the arrival in the queue.
+    epoch: u64,
 }
 
 impl PlainLink {
@@ -45,43 +35,44 @@ impl PlainLink {
         until: Instant,
     ) -> Result<Acquired, CommandError> {
         let claim = &command.claim;
-        let (mut busy, arrival) = loop {
-            let (time, left, arrival) = match self.take(command, until).await? {
-                SetOutcome::Settled(acquired) => return Ok(acquired),
-                SetOutcome::Taken { busy, arrival } => break (busy, arrival),
-                SetOutcome::OtherType {
-                    time,
-                    left,
-                    arrival,
-                } => (time, left, arrival),
-            };
-            let Some(there) = self.meta_at(&claim.key, until).await? else {
-                continue; // the set has ended since, and perhaps another has the lock
-            };
-            if !claim.queues {
-                return Ok(Acquired::WrongKind {
-                    time,
-                    there,
-                    is_open: false,
-                });
+        let (decided, arrival) = loop {
+            let Tried {
+                seen,
+                mut decided,
+                epoch,
+            } = self.take(command, until).await?;
+            if let (KeyContent::OtherType, Acquired::Busy(busy) | Acquired::Queued(busy)) =
+                (&seen.held, &mut decided.answer)
+            {
+                let Some(there) = self.meta_at(&claim.key, until).await? else {
+                    continue; // the set has ended since, and perhaps another has the lock
+                };
+                // By hand, because a window of a set would have to have all that it holds.
+                if !claim.queues {
+                    return Ok(Acquired::WrongKind {
+                        time: seen.time,
+                        there,
+                        is_open: false,
+                    });
+                }
+                busy.value = there;
             }
-            let (left, value) = (left_of(left, &there), there);
-            break (Busy { time, left, value }, arrival);
+            break (decided, epoch);
         };
-        if let (Left::Endless, Some(repair)) = (busy.left, command.repair_missing_ttl)
-            && self.repair(&claim.key, ttl::millis(repair), until).await?
-        {
-            busy.left = Left::For(repair);
+        for change in &decided.changes {
+            match change {
+                StoredChange::Waiter(waiter) => {
+                    let alive = waiter.alive_until.min(command.not_after);
+                    self.enter(claim, arrival, alive, until).await?;
+                }
+                StoredChange::Value { .. } => self.repair(command, until).await?,
+                _ => {} // what another holds is not changed otherwise
+            }
         }
-        let is_waited_for = busy.left != Left::Endless && !entry::is_other_layout(&busy.value);
-        if !claim.queues || !is_waited_for {
-            return Ok(Acquired::Busy(busy));
-        }
-        self.enter(command, arrival, until).await?;
-        Ok(Acquired::Queued(busy))
+        Ok(decided.answer)
     }
 
-    async fn take(&self, command: &Acquire, until: Instant) -> Result<SetOutcome, CommandError> {
+    async fn take(&self, command: &Acquire, until: Instant) -> Result<Tried, CommandError> {
         let claim = &command.claim;
         let now = self.server_time();
         let ends = lease_until(now, command.lease.get()).min(command.not_after / 1000);
@@ -91,24 +82,32 @@ impl PlainLink {
         let (items, sent) = self.transact(commands, until).await?;
         self.heard(&items[2], sent)?;
         let tried = read(&items, command)?;
-        if let SetOutcome::Settled(_) = tried {
-            self.shorten(command, &items[4], until).await?;
+        if tried.seen.held.is(&claim.value) {
+            self.shorten(command, &tried.seen, until).await?;
         }
         Ok(tried)
     }
 
-    /// Enters the key's queue. The heartbeat says until when the entry counts.
+    /// Enters the key's queue. Not under `WATCH`, which would be a round trip more: if the lock is free by
+    /// then, the entry's poll finds it. `alive`: until when it counts.
     async fn enter(
         &self,
-        command: &Acquire,
+        claim: &Claim,
         arrival: u64,
+        alive: u64,
         until: Instant,
     ) -> Result<(), CommandError> {
-        let claim = &command.claim;
-        let alive = self.server_time().saturating_add(micros(queue::HEARTBEAT));
-        let keys = self.link.connection.names.of(&claim.key);
-        let alive = alive.min(command.not_after);
-        let commands = enter(&keys, &claim.value, arrival, alive);
+        let (keys, value) = (self.link.connection.names.of(&claim.key), &*claim.value);
+        let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
+        let kept = millis(queue::QUEUE_TTL);
+        let mut commands = redis::pipe();
+        commands.cmd("MULTI");
+        commands.cmd("ZADD").arg(&queue).arg("NX");
+        commands.arg(arrival).arg(value);
+        commands.cmd("PEXPIRE").arg(&queue).arg(kept);
+        commands.cmd("ZADD").arg(&heartbeats).arg(alive).arg(value);
+        commands.cmd("PEXPIRE").arg(&heartbeats).arg(kept);
+        commands.cmd("EXEC");
         let (items, _): ([Value; 4], _) = self.transact(commands, until).await?;
         items.iter().try_for_each(answers::refused)
     }
@@ -130,60 +129,45 @@ impl PlainLink {
         }
     }
 
-    /// Gives a key without a time to live one; `false`: it has one by now.
-    async fn repair(&self, lock: &str, ttl: u64, until: Instant) -> Result<bool, CommandError> {
-        self.expire(lock, ttl, ("PTTL", &Value::Int(-1)), until)
-            .await
+    async fn repair(&self, command: &Acquire, until: Instant) -> Result<(), CommandError> {
+        let key = &command.claim.key;
+        let repair = self.run_watched(key, QueueView::None, until, |seen| {
+            seen.decide(key, |it| it.repair(command))
+        });
+        repair.await.map(drop)
     }
 
-    /// The server's clock was set back since we heard its time, so a key of ours with this `pttl` would
-    /// outlive its lease by the step. If it can't be shortened, it is cleaned up, as after any acquire
-    /// without a clear answer.
+    /// A key that ends later than its lease can: the server's clock was set back since we heard its time.
+    /// If it can't be shortened, it is cleaned up, as after any acquire without a clear answer. The
+    /// machine has no such rule: what a script sets ends by its own clock.
     async fn shorten(
         &self,
         command: &Acquire,
-        pttl: &Value,
+        seen: &SeenKey,
         until: Instant,
     ) -> Result<(), CommandError> {
-        let (claim, lasts) = (&command.claim, millis(key_lasts(command.lease.get())));
-        match pttl {
-            Value::Int(left) if u64::try_from(*left).is_ok_and(|left| left > lasts) => {}
-            _ => return Ok(()),
+        let (key, value) = (&command.claim.key, &command.claim.value);
+        let lasts = key_lasts(command.lease.get());
+        if !u64::try_from(seen.pttl).is_ok_and(|left| left > millis(lasts)) {
+            return Ok(());
         }
-        let ours = Value::BulkString(claim.value.as_bytes().to_vec());
-        let shortened = self.expire(&claim.key, lasts, ("GET", &ours), until);
-        if let Ok(true) = shortened.await {
+        let shortened = self.run_watched(key, QueueView::None, until, |seen| {
+            let ends = Some(seen.time.saturating_add(micros(lasts)));
+            let (is_ours, value) = (seen.held.is(value), value.clone());
+            let change = is_ours.then_some(StoredChange::Value { value, ends });
+            Ok(Decided {
+                answer: is_ours,
+                changes: change.into_iter().collect(),
+                draws: false,
+                again: false,
+            })
+        });
+        if let Ok(Some((true, _))) = shortened.await {
             return Ok(());
         }
         let why =
             "the server's clock was set back, and the key could not be made to end with its lease";
         Err(CommandError::Unclear(Reason::new(why)))
-    }
-
-    /// Sets a key's time to live if this command about it is answered like this; `false`: it is not.
-    async fn expire(
-        &self,
-        lock: &str,
-        ttl: u64,
-        (command, answer): (&str, &Value),
-        until: Instant,
-    ) -> Result<bool, CommandError> {
-        let mut connection = self.checkouts.check_out(&self.plan, until).await?;
-        let mut commands = redis::pipe();
-        commands.cmd("WATCH").arg(lock);
-        commands.cmd(command).arg(lock);
-        let (seen, _) = connection.watch(commands, until).await?;
-        let [watched, answered] = answers::exactly(seen)?;
-        answers::refused(&watched)?;
-        if answered != *answer {
-            connection.unwatch(until).await?;
-            return Ok(false);
-        }
-        let mut expire = redis::pipe();
-        expire.cmd("MULTI");
-        expire.cmd("PEXPIRE").arg(lock).arg(ttl);
-        expire.cmd("EXEC");
-        Ok(answers::executed(connection.end(expire, until).await?)?.is_some())
     }
 }
 
@@ -205,77 +189,29 @@ fn take(lock: &str, counter: &str, value: &str, (now, ends): (u64, u64), reads: 
 
 /// Reads the answers to [`take`]. `SET … PXAT` answers OK also if that time is over and it creates
 /// nothing, so PTTL and GET decide.
-pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<SetOutcome, CommandError> {
+pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, CommandError> {
     let [_, counter, time, _, pttl, value] = items;
     answers::refused(time)?;
     let time = reply::time(time)?;
     let epoch = answers::epoch(counter, time)?;
-    answers::refused(pttl)?;
-    let &Value::Int(left) = pttl else {
-        return Err(reply::unexpected("PTTL", pttl));
-    };
-    let value = match answers::held_for(value, pttl)? {
-        KeyContent::By(value) => value,
-        KeyContent::Nothing => return Ok(SetOutcome::Settled(Acquired::Late { time })),
-        KeyContent::OtherType => {
-            return Ok(SetOutcome::OtherType {
-                time,
-                left,
-                arrival: epoch,
-            });
-        }
-    };
-    if *value == *command.claim.value {
-        let lease = command.lease.as_millis();
-        let left = u64::try_from(left).unwrap_or_default();
-        return Ok(SetOutcome::Settled(if left >= lease {
+    let mut seen = SeenKey::of_lock(value, pttl, time)?;
+    seen.others_wait = true;
+    let mut decided = seen.decide(&command.claim.key, |it| it.acquire(command))?;
+    decided.answer = match decided.answer {
+        _ if seen.held == KeyContent::Nothing => Acquired::Late { time },
+        // It is so by this SET, and for less than the lease if our estimate of the server's time was
+        // too early.
+        Acquired::Yours { left, .. } if left >= command.lease.get() => {
             Acquired::Granted { time, epoch }
-        } else {
-            // Our estimate of the server's time was too early.
-            let left = Duration::from_millis(left);
-            Acquired::Yours { time, epoch, left }
-        }));
-    }
-    Ok(SetOutcome::Taken {
-        busy: Busy {
-            time,
-            left: left_of(left, &value),
-            value,
-        },
-        arrival: epoch,
-    })
-}
-
-/// How long a value's holder may still count on the lock: a key of ours outlives its lease a little.
-pub(super) fn left_of(pttl: i64, value: &str) -> Left {
-    let left = match u64::try_from(pttl) {
-        Ok(left) => Duration::from_millis(left),
-        Err(_) if pttl == -1 => return Left::Endless,
-        Err(_) => Duration::ZERO, // it has lapsed
+        }
+        Acquired::Yours { left, .. } => Acquired::Yours { time, epoch, left },
+        Acquired::Busy(busy) => Acquired::Busy(within_lease(busy)),
+        Acquired::Queued(busy) => Acquired::Queued(within_lease(busy)),
+        other => other,
     };
-    let lease = entry::read(value).map(|it| it.lease);
-    let ours = lease.filter(|lease| left <= key_lasts(*lease));
-    Left::For(ours.map_or(left, |lease| left.min(lease)))
-}
-
-fn enter(keys: &LockKeys<'_>, value: &str, arrival: u64, alive: u64) -> Pipeline {
-    let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
-    let kept = millis(queue::QUEUE_TTL);
-    let mut commands = redis::pipe();
-    commands.cmd("MULTI");
-    commands
-        .cmd("ZADD")
-        .arg(&queue)
-        .arg("NX")
-        .arg(arrival)
-        .arg(value);
-    commands.cmd("PEXPIRE").arg(&queue).arg(kept);
-    commands.cmd("ZADD").arg(&heartbeats).arg(alive).arg(value);
-    commands.cmd("PEXPIRE").arg(&heartbeats).arg(kept);
-    commands.cmd("EXEC");
-    commands
-}
-
-pub(super) fn millis(time: Duration) -> u64 {
-    micros(time) / 1000
+    Ok(Tried {
+        seen,
+        decided,
+        epoch,
+    })
 }

@@ -41,6 +41,15 @@ pub(super) fn held_for(value: &Value, pttl: &Value) -> Result<KeyContent, Comman
     held(value)
 }
 
+/// The answer to `PTTL`.
+pub(super) fn pttl(answer: &Value) -> Result<i64, CommandError> {
+    refused(answer)?;
+    match answer {
+        Value::Int(left) => Ok(*left),
+        other => Err(reply::unexpected("PTTL", other)),
+    }
+}
+
 /// The error in an answer.
 pub(super) fn refused(value: &Value) -> Result<(), CommandError> {
     errors::error_of_answer(value).map_or(Ok(()), Err)

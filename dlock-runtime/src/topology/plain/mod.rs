@@ -1,9 +1,11 @@
 //! The link to a server without scripts: exclusive locks by `SET NX`, `MULTI` and `WATCH`.
 //!
 //! `acquire` takes a lock on the shared connection, or enters the same queue that the scripts use;
-//! `poll` asks what became of an entry; `give_back` deletes a lock or gives it to the next entry, in
-//! a transaction; `renew` lengthens leases in transactions. Transactions have connections of their
-//! own, from `checkout`, because `WATCH` belongs to a connection. `answers` reads replies.
+//! `poll` asks what became of an entry; `give_back` deletes a lock or gives it to the next entry;
+//! `renew` lengthens leases in transactions. What an operation means is decided by the server's machine
+//! (`rules`): `seen` has its window and writes its difference, `watched` does both in a transaction.
+//! Transactions have connections of their own, from `checkout`, because `WATCH` belongs to a
+//! connection. `answers` reads replies.
 //!
 //! Keys, values and the counter are those of the scripts (docs/inside/protocol.md, Without scripts).
 //!
@@ -16,6 +18,8 @@ mod checkout;
 mod give_back;
 mod poll;
 mod renew;
+mod seen;
+mod watched;
 
 use std::future::ready;
 use std::sync::Arc;
@@ -82,6 +86,10 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
+fn millis(time: Duration) -> u64 {
+    micros(time) / 1000
+}
+
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }
@@ -128,11 +136,7 @@ impl Link for PlainLink {
     ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
         BatchedAnswer::Boxed(Box::pin(async move {
             let until = Instant::now() + within;
-            let found = self.release_claim(claim, keep, until).await?;
-            Ok(GivenBack {
-                found,
-                ..GivenBack::default()
-            })
+            self.release_claim(claim, keep, until).await
         }))
     }
 

@@ -1,35 +1,30 @@
 //! What became of an entry in the queue.
 //!
-//! It grants nothing to itself: if it finds the key free, it gives the lock to the first entry, whose
-//! own poll finds it.
-
-use std::time::Duration;
+//! Most polls change nothing but their own sign of life: one pipeline sends that, and is the machine's
+//! window. If the machine wants to write, or what was read may be of two moments, it is asked again
+//! under `WATCH`.
 
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::acquire::{left_of, millis};
-use super::answers::{self, KeyContent, held};
-use super::{PlainLink, micros};
+use super::answers::{self, held};
+use super::seen::{SeenKey, within_lease};
+use super::watched::QueueView;
+use super::{PlainLink, micros, millis};
 use crate::link::command_error::CommandError;
 use crate::link::redis::names::LockKeys;
 use crate::link::redis::reads::Reads;
 use crate::link::redis::reply;
-use crate::rules::commands::{Busy, Claim, Keep, Left, Polled};
+use crate::rules::commands::{Claim, Polled};
 use crate::rules::queue;
 use crate::values::error::Refusal;
 
-/// How often one poll reads the key: the lock may change hands while it does.
-const READS: u32 = 2;
-
-/// What one query about the key and the queue found.
+/// The answer by what one pipeline found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PollStep {
     Settled(Polled),
-    /// Nobody has the lock, and the entry waits.
-    Free(Busy),
-    /// It was granted between the first and the last answer.
-    Again,
+    /// Only a transaction can tell, or this if that is broken too often.
+    Open(Polled),
 }
 
 impl PlainLink {
@@ -38,28 +33,23 @@ impl PlainLink {
         claim: &Claim,
         until: Instant,
     ) -> Result<Polled, CommandError> {
-        let mut last = None;
-        for _ in 0..READS {
-            let alive = self.server_time().saturating_add(micros(queue::HEARTBEAT));
-            let keys = self.link.connection.names.of(&claim.key);
-            let commands = query(&claim.key, &keys, &claim.value, alive, self.reads());
-            let (answers, sent) = self.exchange(commands, until).await?;
-            self.heard(&answers[3], sent)?;
-            match read(&answers, &claim.value)? {
-                PollStep::Settled(polled) => return Ok(polled),
-                PollStep::Again => {}
-                PollStep::Free(busy) => {
-                    last = Some(busy);
-                    self.give_back(&claim.key, None, Keep::NOT, until).await?;
-                }
-            }
-        }
-        let busy = last.unwrap_or_else(|| Busy {
-            time: self.server_time(),
-            left: Left::For(Duration::ZERO),
-            value: String::new(),
+        let (key, own) = (&claim.key, claim.queue_entry());
+        let alive = self.server_time().saturating_add(micros(queue::HEARTBEAT));
+        let keys = self.link.connection.names.of(key);
+        let commands = query(key, &keys, &claim.value, alive, self.reads());
+        let (answers, sent) = self.exchange(commands, until).await?;
+        self.heard(&answers[3], sent)?;
+        let looked = match read(&answers, claim)? {
+            PollStep::Settled(polled) => return Ok(polled),
+            PollStep::Open(looked) => looked,
+        };
+        let decided = self.run_watched(key, QueueView::HeadAnd(own), until, |seen| {
+            seen.decide(key, |it| it.poll(claim))
         });
-        Ok(Polled::Queued(busy))
+        match decided.await? {
+            Some((polled, counter)) => with_epoch(polled, &counter),
+            None => Ok(looked),
+        }
     }
 }
 
@@ -83,49 +73,51 @@ fn query(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64, reads: Reads)
 }
 
 /// Reads the answers to [`query`].
-pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<PollStep, CommandError> {
-    let [first, counter, left, time, score, beat, rest @ .., last] = answers;
+pub(super) fn read(answers: &[Value; 9], claim: &Claim) -> Result<PollStep, CommandError> {
+    let [
+        first,
+        counter,
+        left,
+        time,
+        score,
+        beat,
+        kept,
+        also_kept,
+        last,
+    ] = answers;
     for answer in [left, time, score] {
         answers::refused(answer)?;
     }
-    for answer in std::iter::once(beat).chain(rest) {
+    for answer in [beat, kept, also_kept] {
         match answers::refused(answer) {
             Err(CommandError::Refused(Refusal::OutOfMemory, _)) => {} // it loses its position in the queue at worst
             other => other?,
         }
     }
-    let time = reply::time(time)?;
-    let &Value::Int(pttl) = left else {
-        return Err(reply::unexpected("PTTL", left));
-    };
     // If the key ended between `PTTL` and the last read, the next poll sees that it is absent.
-    let (first, last) = (held(first)?, answers::held_for(last, left)?);
-    if last.is(value) {
-        if !first.is(value) {
-            return Ok(PollStep::Again);
-        }
-        let left = Duration::from_millis(u64::try_from(pttl).unwrap_or_default());
-        let epoch = answers::epoch(counter, time)?;
-        return Ok(PollStep::Settled(Polled::Yours { time, epoch, left }));
-    }
-    if *score == Value::Nil {
-        return Ok(PollStep::Settled(Polled::Gone { time }));
-    }
-    let value = match last {
-        KeyContent::Nothing => {
-            return Ok(PollStep::Free(Busy {
-                time,
-                left: Left::For(Duration::ZERO),
-                value: String::new(),
-            }));
-        }
-        KeyContent::By(value) => value,
-        KeyContent::OtherType => String::new(),
-    };
-    let left = left_of(pttl, &value);
-    Ok(PollStep::Settled(Polled::Queued(Busy {
-        time,
-        left,
-        value,
-    })))
+    let mut seen = SeenKey::of_lock(last, left, reply::time(time)?)?;
+    seen.own = (*score != Value::Nil).then(|| claim.queue_entry().into());
+    seen.others_wait = *kept != Value::Int(0);
+    let is_granted_meanwhile = seen.held.is(&claim.value) && !held(first)?.is(&claim.value);
+    let decided = seen.decide(&claim.key, |it| it.poll(claim))?;
+    let is_settled = decided.is_settled() && !is_granted_meanwhile;
+    let polled = with_epoch(decided.answer, counter)?;
+    Ok(if is_settled {
+        PollStep::Settled(polled)
+    } else {
+        PollStep::Open(polled)
+    })
+}
+
+/// The answer as a holder or a waiter may count on it.
+fn with_epoch(polled: Polled, counter: &Value) -> Result<Polled, CommandError> {
+    Ok(match polled {
+        Polled::Yours { time, left, .. } => Polled::Yours {
+            time,
+            epoch: answers::epoch(counter, time)?,
+            left,
+        },
+        Polled::Queued(busy) => Polled::Queued(within_lease(busy)),
+        Polled::Gone { .. } => polled,
+    })
 }

@@ -7,7 +7,8 @@
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::answers::{self, KeyContent, held};
+use super::answers;
+use super::seen::SeenKey;
 use super::{PlainLink, checkout::CheckedOut, left};
 use crate::link::command_error::CommandError;
 use crate::link::redis::reads::Reads;
@@ -152,21 +153,21 @@ pub(super) fn steps(seen: &[Value], items: &[Renewal]) -> Result<Vec<RenewalStep
 }
 
 fn step(value: &Value, pttl: &Value, item: &Renewal) -> Result<RenewalStep, CommandError> {
-    match held(value) {
-        Ok(KeyContent::By(value)) if *value == *item.claim.value => {}
-        Ok(_) => return Ok(RenewalStep::Done(Renewed::NotOurs)),
+    let failed = RenewalStep::Done(Renewed::Failed);
+    // Both ends are counted from now.
+    let seen = match SeenKey::of_lock(value, pttl, 0) {
         // A missing right to one key, or any other error of it, is that item's own.
         Err(CommandError::Refused(refusal, _)) if refusal != Refusal::ReadOnly => {
-            return Ok(RenewalStep::Done(Renewed::Failed));
+            return Ok(failed);
         }
-        Err(error) => return Err(error),
-    }
-    Ok(match pttl {
-        Value::Int(left) if u64::try_from(*left).is_ok_and(|it| it >= item.ttl.as_millis()) => {
-            RenewalStep::Done(Renewed::Yes)
-        }
-        Value::Int(_) => RenewalStep::Lengthen,
-        _ => RenewalStep::Done(Renewed::Failed),
+        Err(_) if !matches!(pttl, Value::Int(_) | Value::ServerError(_)) => return Ok(failed),
+        seen => seen?,
+    };
+    let decided = seen.decide(&item.claim.key, |it| it.renew(item))?;
+    Ok(if decided.is_settled() {
+        RenewalStep::Done(decided.answer)
+    } else {
+        RenewalStep::Lengthen
     })
 }
 

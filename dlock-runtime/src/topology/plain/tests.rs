@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
-use redis::Value;
+use redis::{Cmd, Value};
 
-use super::acquire::{self, SetOutcome, left_of};
+use super::acquire;
 use super::answers::{self, KeyContent};
-use super::give_back::SeenKey;
 use super::poll::{self, PollStep};
 use super::renew::{self, RenewalStep};
+use super::seen::{Decided, SeenKey};
 use super::{key_lasts, lease_until};
+use crate::link::redis::names::Names;
 use crate::rules::commands::{Acquire, Acquired, Claim, Keep, Left, Polled, Renewal, Renewed};
 use crate::rules::window::StoredChange;
 use crate::values::entry;
@@ -57,7 +58,7 @@ fn renewal() -> Renewal {
     }
 }
 
-fn tried(counter: Value, pttl: i64, value: Value) -> SetOutcome {
+fn tried(counter: Value, pttl: i64, value: Value) -> Acquired {
     let items = [
         Value::Nil,
         counter,
@@ -66,7 +67,7 @@ fn tried(counter: Value, pttl: i64, value: Value) -> SetOutcome {
         Value::Int(pttl),
         value,
     ];
-    acquire::read(&items, &command()).unwrap()
+    acquire::read(&items, &command()).unwrap().decided.answer
 }
 
 #[test]
@@ -74,23 +75,17 @@ fn a_lock_is_ours_only_if_its_value_is() {
     let (counter, lease) = (Value::Int(7), 60_000);
     let granted = tried(counter.clone(), lease, text(OURS));
     let (time, epoch) = (NOW, NOW);
-    assert_eq!(
-        granted,
-        SetOutcome::Settled(Acquired::Granted { time, epoch })
-    );
+    assert_eq!(granted, Acquired::Granted { time, epoch });
     // SET said OK, and the key's time was over: nothing was created.
     let late = tried(counter.clone(), -2, Value::Nil);
-    assert_eq!(late, SetOutcome::Settled(Acquired::Late { time }));
+    assert_eq!(late, Acquired::Late { time });
     // Less is left than was asked for.
     let short = tried(counter.clone(), lease - 1, text(OURS));
     let left = Duration::from_millis(59_999);
-    assert_eq!(
-        short,
-        SetOutcome::Settled(Acquired::Yours { time, epoch, left })
-    );
+    assert_eq!(short, Acquired::Yours { time, epoch, left });
     assert!(matches!(
         tried(counter, lease, text(THEIRS)),
-        SetOutcome::Taken { .. }
+        Acquired::Queued(_)
     ));
 }
 
@@ -120,19 +115,20 @@ fn a_key_outlives_its_lease_a_little_and_nobody_counts_on_that() {
         assert_eq!(lasts, longer, "{lease:?}");
     }
     assert_eq!(lease_until(1_000_000, Duration::from_secs(1)), 2_041);
-    assert_eq!(left_of(60_200, THEIRS), Left::For(LEASE));
-    assert_eq!(left_of(5_000, THEIRS), Left::For(Duration::from_secs(5)));
-    let renewed = Duration::from_secs(90);
-    assert_eq!(
-        left_of(90_000, THEIRS),
-        Left::For(renewed),
-        "it was lengthened"
-    );
-    assert_eq!(left_of(-1, THEIRS), Left::Endless);
-    assert_eq!(left_of(-2, "foreign"), Left::For(Duration::ZERO));
+    let busy = |pttl, value| match tried(Value::Int(7), pttl, text(value)) {
+        Acquired::Busy(busy) | Acquired::Queued(busy) => busy.left,
+        other => panic!("{other:?}"),
+    };
+    let left = |ms| Left::For(Duration::from_millis(ms));
+    assert_eq!(busy(60_200, THEIRS), Left::For(LEASE));
+    assert_eq!(busy(5_000, THEIRS), left(5_000));
+    assert_eq!(busy(90_000, THEIRS), left(90_000), "it was lengthened");
+    assert_eq!(busy(90_000, "foreign"), left(90_000));
+    assert_eq!(busy(-1, THEIRS), Left::Endless);
+    assert_eq!(busy(-2, "foreign"), left(1), "it lapses");
 }
 
-fn step(first: Value, score: Value, last: Value) -> PollStep {
+fn step(first: Value, score: Value, kept: i64, last: Value) -> PollStep {
     let answers = [
         first,
         text("9"),
@@ -140,11 +136,11 @@ fn step(first: Value, score: Value, last: Value) -> PollStep {
         time(),
         score,
         Value::Int(0),
-        Value::Int(1),
-        Value::Int(1),
+        Value::Int(kept),
+        Value::Int(kept),
         last,
     ];
-    poll::read(&answers, OURS).unwrap()
+    poll::read(&answers, &claim()).unwrap()
 }
 
 #[test]
@@ -157,18 +153,23 @@ fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
         left: Duration::from_secs(2),
     };
     assert_eq!(
-        step(text(OURS), Value::Nil, text(OURS)),
-        PollStep::Settled(yours)
+        step(text(OURS), Value::Nil, 1, text(OURS)),
+        PollStep::Settled(yours.clone())
     );
-    assert_eq!(step(text(THEIRS), queued(), text(OURS)), PollStep::Again);
-    let gone = PollStep::Settled(Polled::Gone { time });
-    assert_eq!(step(text(OURS), Value::Nil, Value::Nil), gone, "it lapsed");
-    assert_eq!(step(Value::Nil, Value::Nil, Value::Nil), gone);
+    let granted = step(text(THEIRS), queued(), 1, text(OURS));
+    assert_eq!(granted, PollStep::Open(yours), "the PTTL is theirs");
+    let gone = || Polled::Gone { time };
+    let lapsed = step(text(OURS), Value::Nil, 0, Value::Nil);
+    assert_eq!(lapsed, PollStep::Settled(gone()));
+    let nobody_waits = step(Value::Nil, Value::Nil, 0, Value::Nil);
+    assert_eq!(nobody_waits, PollStep::Settled(gone()));
+    let others_wait = step(Value::Nil, Value::Nil, 1, Value::Nil);
+    assert_eq!(others_wait, PollStep::Open(gone()));
     assert!(matches!(
-        step(text(THEIRS), queued(), Value::Nil),
-        PollStep::Free(_)
+        step(text(THEIRS), queued(), 1, Value::Nil),
+        PollStep::Open(Polled::Queued(_))
     ));
-    let waits = step(text(THEIRS), queued(), text(THEIRS));
+    let waits = step(text(THEIRS), queued(), 1, text(THEIRS));
     assert!(matches!(waits, PollStep::Settled(Polled::Queued(_))));
 }
 
@@ -176,16 +177,28 @@ fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
     SeenKey {
         held,
         pttl: 20_000,
+        time: NOW,
         head: first.map(|it| it.as_bytes().to_vec()),
+        own: None,
+        others_wait: first.is_some(),
         lapsed: vec![b"dead".to_vec()],
         ahead: vec![b"ahead".to_vec()],
-        time: NOW,
     }
 }
 
+/// What a release of this value decides.
+fn given_back(seen: &SeenKey, value: &str, keep: Keep) -> Decided<bool> {
+    let claim = Claim {
+        value: value.into(),
+        ..claim()
+    };
+    let decided = seen.decide(&claim.key, |it| it.release(&claim, keep).found);
+    decided.unwrap()
+}
+
 /// The changes of the lock, and of the queue's entries, in short.
-fn decided(seen: &SeenKey, value: Option<&str>, keep: Keep) -> String {
-    let decided = seen.decide("lock:k", value, keep);
+fn decided(seen: &SeenKey, keep: Keep) -> String {
+    let decided = given_back(seen, OURS, keep);
     let token = |value: &str| entry::read(value).map_or("?".to_owned(), |it| it.token.to_owned());
     let change = |it: &StoredChange| match it {
         StoredChange::Free => "delete".to_owned(),
@@ -210,22 +223,41 @@ fn a_lock_goes_to_the_first_entry_that_lives() {
         ("ahead", "delete, leave, beat for 3500"),
     ] {
         let seen = seen(ours(), Some(head));
-        assert_eq!(decided(&seen, Some(OURS), Keep::NOT), then, "{seen:?}");
+        assert_eq!(decided(&seen, Keep::NOT), then, "{seen:?}");
     }
     let kept = seen(ours(), Some(THEIRS));
     // By the server's clock, and not for longer where that was set back.
     for (from, length, left) in [(NOW - 9_000, 9_001, 1), (NOW + 600_000_000, 9_001, 10)] {
         let keep = Keep::from(from, Duration::from_micros(length));
         let then = format!("-token for {left}");
-        assert_eq!(decided(&kept, Some(OURS), keep), then);
+        assert_eq!(decided(&kept, keep), then);
     }
     for pttl in [0, i64::MAX] {
         let foreign = SeenKey {
             pttl,
             ..seen(KeyContent::By("foreign".to_owned()), Some(THEIRS))
         };
-        assert_eq!(decided(&foreign, None, Keep::NOT), "", "{pttl}");
+        assert_eq!(decided(&foreign, Keep::NOT), "", "{pttl}");
     }
+}
+
+/// Nobody's value stands for a set in a window: it must not be SET there.
+#[test]
+fn what_is_not_read_is_not_written_either() {
+    let endless = SeenKey {
+        pttl: -1,
+        ..seen(KeyContent::OtherType, None)
+    };
+    let command = Acquire {
+        repair_missing_ttl: Some(LEASE),
+        ..command()
+    };
+    let decided = endless.decide("lock:k", |it| it.repair(&command)).unwrap();
+    let names = Names::new("lock:", false);
+    let written = endless.transaction(&decided, "lock:k", &names.of("lock:k"));
+    let written: Vec<Vec<u8>> = written.cmd_iter().map(Cmd::get_packed_command).collect();
+    let written = String::from_utf8(written.concat()).unwrap();
+    assert!(written.contains("PEXPIRE") && !written.contains("SET"));
 }
 
 #[test]
@@ -301,7 +333,7 @@ proptest! {
             errors.push(acquire::read(&six, &command()).err());
         }
         if let Ok(nine) = answers::exactly::<9>(all) {
-            errors.push(poll::read(&nine, OURS).err());
+            errors.push(poll::read(&nine, &claim()).err());
         }
         for error in errors.into_iter().flatten() {
             prop_assert!(!error.to_string().contains("secret"), "{error}");
@@ -311,7 +343,7 @@ proptest! {
     #[test]
     fn any_queue_is_decided_about(head in any::<Option<String>>(), value in any::<String>()) {
         let seen = seen(KeyContent::By(value.clone()), head.as_deref());
-        let _ = seen.decide("lock:k", Some(&value), Keep::NOT);
+        let _ = given_back(&seen, &value, Keep::NOT);
     }
 }
 

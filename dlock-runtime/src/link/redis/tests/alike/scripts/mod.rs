@@ -272,7 +272,6 @@ impl Pair<'_> {
         if self.does_less(Asks::Acquire, &command.claim) {
             return;
         }
-        let late = self.may_be_late(&command.claim, late);
         if late {
             command.not_after = self.time - 1;
         }
@@ -324,11 +323,13 @@ impl Pair<'_> {
 
     async fn poll(&mut self, who: Who) {
         let claim = self.named(who);
-        if self.does_less(Asks::Poll, &claim) {
-            return;
-        }
+        let was_free = self.pure.read(&claim.key, self.time).is_none();
         let pure = (!self.other_type.contains(&who.0))
             .then(|| self.pure.poll(&claim, self.time, &mut self.wire));
+        let is_granted = was_free && self.pure.read(&claim.key, self.time).is_some();
+        let is_strange = matches!(pure, Some(Polled::Gone { .. }));
+        self.witness
+            .saw_if(is_granted && is_strange, "granted by a stranger's poll");
         let mut real = self.link.poll(&claim, CAP).await;
         if let (Ok(Polled::Queued(real)), Some(Polled::Queued(pure))) = (&mut real, &pure) {
             self.as_with_scripts(&claim, real, pure);
@@ -343,7 +344,7 @@ impl Pair<'_> {
 
     async fn release(&mut self, who: Who, keep: Option<Seconds>) {
         let (claim, (real, pure)) = (self.named(who), self.keep(keep).await);
-        if self.does_less(Asks::Release, &claim) {
+        if keep.is_none() && self.does_less(Asks::Release, &claim) {
             return;
         }
         let pure = self.pure.release(&claim, pure, self.time, &mut self.wire);
