@@ -124,7 +124,7 @@ async fn fences_rise_with_a_counter_that_is_ahead_also_by_a_polls_grant() {
     ] {
         server.cmd(before).await;
         let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-        fences.push(held.fence());
+        fences.push(held.fence().into());
         held.release().await.unwrap();
     }
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
