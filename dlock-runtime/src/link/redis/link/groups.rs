@@ -3,9 +3,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::batcher::Batcher;
+use super::batcher::{Batcher, HeartbeatPace};
 use super::connection::Connection;
-use super::heartbeats::{HeartbeatPace, Heartbeats};
 
 #[derive(Debug)]
 pub(super) struct Groups {
@@ -25,11 +24,11 @@ const IN_A_BLOCK: usize = 128;
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) batcher: Arc<Batcher>,
-    pub(super) heartbeats: Arc<Heartbeats>,
+    pub(super) heartbeats: Arc<Batcher>,
 }
 
 impl Groups {
-    /// As for [`Batcher::new`] and [`Heartbeats::new`].
+    /// As for [`Batcher::new`] and [`Batcher::of_heartbeats`].
     pub(super) fn new(
         connection: &Arc<Connection>,
         most: usize,
@@ -64,7 +63,7 @@ impl Group {
     fn new(connection: &Arc<Connection>, most: usize, pace: Option<HeartbeatPace>) -> Self {
         Self {
             batcher: Batcher::new(connection, most),
-            heartbeats: Heartbeats::new(connection, pace),
+            heartbeats: Batcher::of_heartbeats(connection, pace),
         }
     }
 }

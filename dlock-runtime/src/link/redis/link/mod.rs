@@ -1,6 +1,6 @@
 //! One live connection. Read `connection` first: command deadlines, and the detection of a dead
-//! connection. Then `batcher`, which sends the commands of many callers as one, and `heartbeats`,
-//! which does the same for waiters; `groups` has one of each for the locks that may share a script.
+//! connection. Then `batcher`, which sends the commands of many callers as one, and the heartbeats of
+//! many waiters; `groups` has one of each for the locks that may share a script.
 //! `renewals` lengthens leases, `inspect` reads locks for an administrator, `operations` implements
 //! the protocol's commands on top of both, `exclusive` those that the batcher takes, `node` those of a
 //! node of a quorum, `moving` those about a slot of a cluster that is moving.
@@ -14,7 +14,6 @@ mod companions;
 pub(crate) mod connection;
 mod exclusive;
 mod groups;
-pub(super) mod heartbeats;
 mod inspect;
 mod keep_alive;
 mod moving;
@@ -26,10 +25,9 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 
-use self::batcher::{Batcher, MOST};
+use self::batcher::{Batcher, HeartbeatPace, MOST};
 use self::connection::{Connection, ServerId};
 use self::groups::Groups;
-use self::heartbeats::HeartbeatPace;
 use super::io_task::IoTask;
 use super::membership::Membership;
 use super::native::Native;
@@ -155,8 +153,8 @@ impl RedisLink {
     }
 
     /// Other heartbeats on the same connection.
-    pub(super) fn heartbeats(&self, pace: HeartbeatPace) -> Arc<heartbeats::Heartbeats> {
-        heartbeats::Heartbeats::new(&self.connection, Some(pace))
+    pub(super) fn heartbeats(&self, pace: HeartbeatPace) -> Arc<Batcher> {
+        Batcher::of_heartbeats(&self.connection, Some(pace))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Tests of heartbeats batched into one command: when each is sent, and what each waiter is told.
-//! The state alone is tested in `link/heartbeats/tests.rs`.
+//! The state alone is tested in `link/batcher/tests.rs`.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::shared::MORE_RIGHTS;
 use crate::link::Link;
 use crate::link::command_error::CommandError;
 use crate::link::redis::link::RedisLink;
-use crate::link::redis::link::heartbeats::{HeartbeatPace, Heartbeats};
+use crate::link::redis::link::batcher::{Batcher, HeartbeatPace};
 use crate::rules::commands::{Busy, Claim, Keep, Left, Polled};
 use crate::values::error::Refusal;
 
@@ -68,8 +68,7 @@ async fn together(link: &RedisLink, claims: &[Claim]) -> Vec<&'static str> {
         Ok(None) => "poll",
         other => panic!("{other:?}"),
     };
-    let answers = answers.into_iter();
-    answers.map(|it| told(it.expect("an answer"))).collect()
+    answers.into_iter().map(told).collect()
 }
 
 /// Polls without a waker.
@@ -78,17 +77,13 @@ fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// Sends a first heartbeat by itself, so that those after it wait for the window.
-async fn warm(heartbeats: &Arc<Heartbeats>, who: &Claim) {
+async fn warm(heartbeats: &Arc<Batcher>, who: &Claim) {
     let first = heartbeats.beat(who, CAP).await;
     assert!(matches!(first, Ok(None)), "a lone one waits for nobody");
 }
 
 async fn beats(lab: &Lab) -> Vec<String> {
     lab.tell(&["ZRANGE", ALIVE, "0", "-1", "WITHSCORES"]).await
-}
-
-async fn beat_of(lab: &Lab, who: &Claim) -> f64 {
-    lab.tell(&["ZSCORE", ALIVE, &who.value]).await
 }
 
 #[tokio::test]
@@ -122,24 +117,6 @@ async fn a_full_batch_waits_for_nothing() {
     for answer in [a, b, c] {
         assert!(matches!(answer, Ok(Some(Polled::Queued(_)))), "{answer:?}");
     }
-}
-
-#[tokio::test]
-async fn who_goes_while_it_waits_is_not_sent() {
-    let lab = Lab::new().await;
-    let waiters = waiting(&lab.link, 5).await;
-    let heartbeats = lab.link.heartbeats(LONG);
-    warm(&heartbeats, &waiters[0]).await;
-    let before = beat_of(&lab, &waiters[1]).await;
-    {
-        let mut gone = pin!(heartbeats.beat(&waiters[1], CAP));
-        assert!(poll_once(gone.as_mut()).is_pending());
-    }
-    let beat = |at: usize| heartbeats.beat(&waiters[at], CAP);
-    let (a, b, c) = tokio::join!(beat(2), beat(3), beat(4));
-    assert!(a.is_ok() && b.is_ok() && c.is_ok());
-    assert!((beat_of(&lab, &waiters[1]).await - before).abs() < 0.5);
-    assert!(beat_of(&lab, &waiters[2]).await > before);
 }
 
 #[tokio::test]
@@ -181,7 +158,7 @@ async fn no_answer_and_a_cut_one_are_unclear_for_each() {
     }
 }
 
-/// The waiters are told, and none waits for a task that no longer exists.
+/// The waiters are told that nothing was sent, and none waits for a task that no longer exists.
 #[test]
 fn the_end_of_the_runtime_is_told() {
     let runtime = || tokio::runtime::Runtime::new().unwrap();
@@ -199,10 +176,7 @@ fn the_end_of_the_runtime_is_told() {
         assert!(poll_once(waits.as_mut()).is_pending());
         ends.shutdown_background();
         for answer in [waits.await, heartbeats.beat(&waiters[2], CAP).await] {
-            assert!(
-                matches!(answer, Err(CommandError::Unclear(_))),
-                "{answer:?}"
-            );
+            assert!(matches!(answer, Err(CommandError::Unsent(_))), "{answer:?}");
         }
     });
 }
@@ -336,17 +310,6 @@ async fn a_replica_is_left_to_the_poll_of_each() {
     lab.tell::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
     assert_eq!(together(&lab.link, &waiters).await, ["poll"; 2]);
     super::lab::assert_refused(lab.link.poll(&waiters[0], CAP).await, Refusal::ReadOnly);
-}
-
-/// After `SCRIPT FLUSH` the command is sent again with the text of the script.
-#[tokio::test]
-async fn a_script_that_was_forgotten_is_sent_again() {
-    let lab = Lab::new().await;
-    let waiters = waiting(&lab.link, 2).await;
-    for _ in 0..2 {
-        assert_eq!(together(&lab.link, &waiters).await, ["waits"; 2]);
-        lab.tell::<()>(&["SCRIPT", "FLUSH"]).await;
-    }
 }
 
 /// A heartbeat is dropped at every moment, with a cancel after it: it never brings the entry back.

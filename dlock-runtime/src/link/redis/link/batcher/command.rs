@@ -40,6 +40,8 @@ pub(crate) enum Command<'a> {
         claim: &'a Claim,
         ttl: Ttl,
     },
+    /// The waiter is alive. Its command of its own would be a poll.
+    Beat(&'a Claim),
 }
 
 /// The same, for a caller that may go before it is sent.
@@ -50,6 +52,7 @@ pub(crate) enum OwnedCommand {
     Adopt { claim: Claim, epoch: u64 },
     TakeBack { claim: Claim, keep: Keep },
     StepDown { claim: Claim, ttl: Ttl },
+    Beat(Claim),
 }
 
 impl OwnedCommand {
@@ -64,6 +67,7 @@ impl OwnedCommand {
             },
             OwnedCommand::TakeBack { claim, keep } => Command::TakeBack { claim, keep: *keep },
             OwnedCommand::StepDown { claim, ttl } => Command::StepDown { claim, ttl: *ttl },
+            OwnedCommand::Beat(claim) => Command::Beat(claim),
         }
     }
 }
@@ -89,11 +93,15 @@ impl<'a> Command<'a> {
                 claim: claim.clone(),
                 ttl,
             },
+            Command::Beat(claim) => OwnedCommand::Beat(claim.clone()),
         }
     }
 
     pub(super) fn is_of_node(self) -> bool {
-        !matches!(self, Command::Acquire(_) | Command::Release { .. })
+        !matches!(
+            self,
+            Command::Acquire(_) | Command::Release { .. } | Command::Beat(_)
+        )
     }
 
     pub(super) fn is_release(self) -> bool {
@@ -104,14 +112,15 @@ impl<'a> Command<'a> {
         &self.claim().key
     }
 
-    fn claim(self) -> &'a Claim {
+    pub(super) fn claim(self) -> &'a Claim {
         match self {
             Command::Acquire(command) => &command.claim,
             Command::Vote(ballot) => &ballot.claim,
             Command::Release { claim, .. }
             | Command::Adopt { claim, .. }
             | Command::TakeBack { claim, .. }
-            | Command::StepDown { claim, .. } => claim,
+            | Command::StepDown { claim, .. }
+            | Command::Beat(claim) => claim,
         }
     }
 
@@ -134,7 +143,7 @@ impl<'a> Command<'a> {
                 channel: ballot.channel(),
                 proposal: ballot.proposed(),
             },
-            Command::Adopt { .. } => ItemTerms::Adopt,
+            Command::Adopt { .. } | Command::Beat(_) => ItemTerms::Adopt, // none
             Command::TakeBack { keep, .. } => ItemTerms::TakeBack { keep },
             Command::StepDown { ttl, .. } => ItemTerms::StepDown {
                 ttl: ttl.as_millis(),
@@ -149,6 +158,7 @@ impl<'a> Command<'a> {
             Command::Release { claim, keep } => {
                 calls::release(claim, keep, connection.deletes.native())
             }
+            Command::Beat(claim) => calls::poll(claim),
             _ => return of_node(by, &connection.names, [self].into_iter()),
         };
         connection.command_on(self.lock(), &call, by)

@@ -15,10 +15,12 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisError, Value};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::kept::Query;
-use super::{BatchItem, Batcher, ItemOutcome, Waiters, command, not_sent};
+use super::{
+    BatchItem, BatchSort, Batcher, Command, ItemOutcome, Waiters, command, heartbeats, not_sent,
+};
 use crate::link::command_error::CommandError;
 use crate::link::joined::yield_to_ready_tasks;
 use crate::link::redis::reply::{self, Replies};
@@ -74,7 +76,10 @@ impl Flusher {
     }
 
     pub(super) async fn run(self) {
-        yield_to_ready_tasks().await;
+        match self.batcher.sort {
+            BatchSort::Exclusive | BatchSort::OfNode => yield_to_ready_tasks().await,
+            BatchSort::Heartbeats => self.sleep_until_due().await,
+        }
         self.send_batch().await;
     }
 
@@ -82,8 +87,18 @@ impl Flusher {
         self.send().await;
     }
 
+    async fn sleep_until_due(&self) {
+        let not_before = || self.batcher.waiters().queue.not_before(Instant::now());
+        while let Some(time) = not_before() {
+            sleep_until(time).await;
+        }
+    }
+
     async fn send(&mut self) {
         for by in CallBy::each(self.batcher.connection.reading.now()) {
+            if self.is_lone_heartbeat() {
+                return self.end_each(|| ItemOutcome::Alone);
+            }
             let sent = if self.has_taken {
                 self.send_by(by).await
             } else {
@@ -96,7 +111,7 @@ impl Flusher {
                 // Perhaps the user has no right to only one of the keys: each item is sent by
                 // itself.
                 Err(CommandError::Refused(Refusal::NoPermission, _)) if self.batch.len() > 1 => {
-                    if self.batcher.is_of_node {
+                    if self.batcher.sort == BatchSort::OfNode {
                         return self.send_each().await;
                     }
                     return self.end_each(|| ItemOutcome::Alone);
@@ -147,18 +162,18 @@ impl Flusher {
     ) -> Option<Result<SentCommand<Result<Value, RedisError>>, CommandError>> {
         let (batcher, now) = (self.batcher.clone(), Instant::now());
         let mut waiters = batcher.waiters();
-        let mut batch = waiters.queue.next_batch();
+        let mut batch = waiters.queue.next_batch(now);
         (self.has_taken, self.taken) = (true, batch.len());
         // Whoever goes while its item waits takes it along, except at a node.
         self.departures = waiters.outcomes.departures();
         let is_late = |it: &mut BatchItem| it.until <= now && it.is_awaited(&waiters);
         let late: Vec<_> = batch.extract_if(.., is_late).collect();
-        self.batch = if batcher.is_of_node {
-            command::take_backs_first(batch, |it| it.command.command())
-        } else {
-            batch
+        self.batch = match batcher.sort {
+            BatchSort::Exclusive => batch,
+            BatchSort::OfNode => command::take_backs_first(batch, |it| it.command.command()),
+            BatchSort::Heartbeats => heartbeats::by_lock(batch),
         };
-        let put = (!self.batch.is_empty()).then(|| {
+        let put = (!self.batch.is_empty() && !self.is_lone_heartbeat()).then(|| {
             let sent = batcher.connection.begin()?;
             let command = self.command(CallBy::Hash(batcher.connection.reading.now()));
             let mut connection = batcher.connection.multiplexed.clone();
@@ -282,34 +297,55 @@ impl Flusher {
         Put::Done(begun.map(|sent| (sent, query.poll(cx))))
     }
 
-    /// A batch of one item is sent as the item's own command.
     fn command(&self, by: CallBy) -> Cmd {
         let connection = &self.batcher.connection;
-        if let [BatchItem { command, .. }] = &self.batch[..] {
-            return command.command().alone(connection, by);
+        if let Some(command) = self.own_command() {
+            return command.alone(connection, by);
         }
-        let commands = self.batch.iter().map(|it| it.command.command());
-        if self.batcher.is_of_node {
-            return command::of_node(by, &connection.names, commands);
+        let (names, commands) = (
+            &connection.names,
+            self.batch.iter().map(|it| it.command.command()),
+        );
+        match self.batcher.sort {
+            BatchSort::Exclusive => command::combined(by, names, &connection.grant_key, commands),
+            BatchSort::OfNode => command::of_node(by, names, commands),
+            BatchSort::Heartbeats => heartbeats::command(by, names, &self.batch),
         }
-        command::combined(by, &connection.names, &connection.grant_key, commands)
+    }
+
+    /// A batch of one item is sent as the item's own command, except heartbeats: the last of those
+    /// that is left is not sent, or is sent as it is.
+    fn own_command(&self) -> Option<Command<'_>> {
+        match &self.batch[..] {
+            [it] if self.batcher.sort != BatchSort::Heartbeats => Some(it.command.command()),
+            _ => None,
+        }
+    }
+
+    /// A poll costs the same and tells more.
+    fn is_lone_heartbeat(&self) -> bool {
+        self.batcher.sort == BatchSort::Heartbeats && self.batch.len() == 1
     }
 
     fn hand_out(&mut self, reply: Value, sent: Moment) {
         let connection = &self.batcher.connection;
-        if let [BatchItem { command, .. }] = &self.batch[..] {
-            let answer = command.command().read(reply, connection);
+        if let Some(command) = self.own_command() {
+            let answer = command.read(reply, connection);
             let answered = ItemOutcome::Ended(answer.map(|reply| (reply, sent)));
             return self.end([answered]);
         }
-        let replies = if self.batcher.is_of_node {
-            let replies = reply::of_node(reply, self.batch.len());
-            let item = |it: Result<_, _>| it.map(|it| reply::ItemReply::OfNode(Box::new(it)));
-            replies.map(|all| Replies::each(all.into_iter().map(item)))
-        } else {
-            let is_release = |it: &&BatchItem| it.command.command().is_release();
-            let releases = self.batch.iter().filter(is_release).count();
-            reply::combined(reply, releases, self.batch.len())
+        let replies = match self.batcher.sort {
+            BatchSort::Exclusive => {
+                let is_release = |it: &&BatchItem| it.command.command().is_release();
+                let releases = self.batch.iter().filter(is_release).count();
+                reply::combined(reply, releases, self.batch.len())
+            }
+            BatchSort::OfNode => {
+                let replies = reply::of_node(reply, self.batch.len());
+                let item = |it: Result<_, _>| it.map(|it| reply::ItemReply::OfNode(Box::new(it)));
+                replies.map(|all| Replies::each(all.into_iter().map(item)))
+            }
+            BatchSort::Heartbeats => heartbeats::replies(&reply, &self.batch),
         };
         match replies {
             Ok(mut replies) => {
@@ -404,6 +440,10 @@ fn known(answer: Result<Value, RedisError>) -> Result<Option<Value>, RedisError>
 impl Flusher {
     /// Sends one batch at once.
     pub(super) async fn of(batcher: &Arc<Batcher>, batch: Vec<BatchItem>) {
+        let batch = match batcher.sort {
+            BatchSort::Heartbeats => heartbeats::by_lock(batch),
+            BatchSort::Exclusive | BatchSort::OfNode => batch,
+        };
         Self::of_taken(batcher, batch).send_batch().await;
     }
 }

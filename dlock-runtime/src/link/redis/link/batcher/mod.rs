@@ -1,9 +1,10 @@
-//! Batching: while earlier commands of a connection are in flight, callers' exclusive acquires and
-//! releases are collected and sent as one script, releases first (`lua/combined.lua`). All other
-//! commands are sent by themselves. `state` decides what waits and what is sent, `command` is one
-//! item on the wire, `flusher` is the task that sends a batch, `kept` is a node's command that is
-//! sent even if its caller goes, `outcomes` keeps what became of an item until its caller reads it,
-//! `waiting` is that caller.
+//! Batching, the one group commit: while earlier commands of a connection are in flight, callers'
+//! exclusive acquires and releases are collected and sent as one script, releases first
+//! (`lua/combined.lua`). A node's commands and the heartbeats of waiters have batchers of their own
+//! ([`BatchSort`]); all other commands are sent by themselves. `state` decides what waits and what is
+//! sent, `command` is one item on the wire, `heartbeats` is what differs for those, `flusher` is the
+//! task that sends a batch, `kept` is a node's command that is sent even if its caller goes,
+//! `outcomes` keeps what became of an item until its caller reads it, `waiting` is that caller.
 //!
 //! - **No caller waits for another's answer**: while fewer than two commands are in flight, a caller
 //!   sends its own command at once (unless the latest batch was full, at a node: large). Otherwise
@@ -16,14 +17,16 @@
 //!   lock, under which a batch is also taken and put into the connection's pipe; so a `cancel` that
 //!   is sent after a dropped acquire never overtakes it, and items leave in their order although two
 //!   flushers may be at work.
-//! - **A node's commands** (`lua/node.lua`) have a batcher of their own, which also sends those of
-//!   callers that have gone: the command that takes a vote back follows the vote, and would find
-//!   nothing if that came later.
+//! - **A node's commands** (`lua/node.lua`) are sent even if their callers have gone: the command
+//!   that takes a vote back follows the vote, and would find nothing if that came later.
+//! - **Heartbeats** wait until a window is over or a batch is full. One that is alone, or that the
+//!   command could not answer, becomes a poll of its own.
 //! - **Each item has its own deadline**: if it passes while the item waits, nothing was sent; if
 //!   later, the outcome is unclear. On a runtime of one thread the flusher keeps the deadlines,
 //!   with one timer for a batch: if the flusher does not run, no timer of that runtime does either.
 //!   So a caller keeps only a ticket there (`link::batched`). Elsewhere, also if it is moved there
-//!   while it waits, each caller has its own timer, and a box for it.
+//!   while it waits, each caller has its own timer, and a box for it;
+//!   and so has a heartbeat, whose flusher sleeps.
 //! - **A flusher may be stuck**: on a runtime of many threads, behind a task that queued an item
 //!   and then blocks its thread; no other thread takes the flusher over. A caller that sees no
 //!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself; at a node it starts a
@@ -36,6 +39,7 @@
 
 mod command;
 mod flusher;
+mod heartbeats;
 mod kept;
 mod outcomes;
 mod state;
@@ -57,6 +61,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::command::{Command, OwnedCommand};
 use self::flusher::Flusher;
+pub(crate) use self::heartbeats::HeartbeatPace;
 use self::kept::Kept;
 use self::outcomes::{Outcomes, SlotId};
 use self::state::{BatcherState, Takes};
@@ -85,9 +90,19 @@ pub(crate) struct Batcher {
     connection: Arc<Connection>,
     /// Every command is sent by itself.
     is_off: bool,
-    /// The commands are those of a node.
-    is_of_node: bool,
+    sort: BatchSort,
     waiters: Mutex<Waiters>,
+}
+
+/// Which commands a batcher sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BatchSort {
+    /// Exclusive acquires and releases.
+    Exclusive,
+    /// Those of a node.
+    OfNode,
+    /// The routine polls of waiters.
+    Heartbeats,
 }
 
 #[derive(Debug)]
@@ -133,25 +148,21 @@ pub(super) enum BegunCommand<'a> {
 impl Batcher {
     /// `most`: the maximum number of items in one script; 0 turns batching off.
     pub(super) fn new(connection: &Arc<Connection>, most: usize) -> Arc<Self> {
-        Arc::new(Self {
-            connection: connection.clone(),
-            is_off: most == 0,
-            is_of_node: false,
-            waiters: Mutex::new(Waiters {
-                queue: BatcherState::new(most, Takes::Half),
-                outcomes: Outcomes::new(),
-            }),
-        })
+        Self::of(connection, BatchSort::Exclusive, most, Takes::Half)
     }
 
     /// The batcher of a node's commands: all are sent, in order of arrival.
     pub(super) fn of_node(connection: &Arc<Connection>) -> Arc<Self> {
+        Self::of(connection, BatchSort::OfNode, MOST, Takes::All)
+    }
+
+    fn of(connection: &Arc<Connection>, sort: BatchSort, most: usize, takes: Takes) -> Arc<Self> {
         Arc::new(Self {
             connection: connection.clone(),
-            is_off: false,
-            is_of_node: true,
+            is_off: most == 0,
+            sort,
             waiters: Mutex::new(Waiters {
-                queue: BatcherState::new(MOST, Takes::All),
+                queue: BatcherState::new(most, takes),
                 outcomes: Outcomes::new(),
             }),
         })
@@ -196,7 +207,8 @@ impl Batcher {
             return BegunCommand::Alone(None);
         }
         let mut waiters = self.waiters();
-        if waiters.queue.claim_lone_flight() {
+        let now = || until - within; // as the caller has read it
+        if waiters.queue.claim_lone_flight(now) {
             drop(waiters);
             return BegunCommand::Alone(Some(InFlight(self)));
         }
@@ -213,6 +225,9 @@ impl Batcher {
         let waiting = WaitingItem::new(self, id, slot);
         if needs_flusher {
             self.flush();
+        } else if is_full && self.sort == BatchSort::Heartbeats {
+            let flusher = Flusher::for_full_batch(self).send_batch();
+            self.connection.runtime.spawn(flusher);
         } else if is_full && self.keeps_deadlines() {
             self.flush_full_batch();
         }
@@ -252,7 +267,7 @@ impl Batcher {
     ) -> Answer<'a, (reply::ItemReply, Moment)> {
         Box::pin(async move {
             let connection = &self.connection;
-            let (reply, sent) = if self.is_of_node {
+            let (reply, sent) = if self.sort == BatchSort::OfNode {
                 let kept = pin!(self.kept(command));
                 connection.call(within, kept).await?
             } else {
@@ -276,10 +291,17 @@ impl Batcher {
         Kept::new(query, &runtime, within)
     }
 
-    /// Whether the flusher keeps the deadlines of the items that are queued here.
+    /// Whether the flusher keeps the deadlines of the items that are queued here. One that waits for
+    /// a window does not.
     pub(super) fn keeps_deadlines(&self) -> bool {
         let flavor = self.connection.runtime.runtime_flavor(); // costs less than `is_here`
-        flavor == RuntimeFlavor::CurrentThread && self.is_here()
+        let is_awake = self.sort != BatchSort::Heartbeats;
+        is_awake && flavor == RuntimeFlavor::CurrentThread && self.is_here()
+    }
+
+    /// Whether a flusher that has not run for a while is behind a task that blocks its thread.
+    fn may_be_stuck(&self) -> bool {
+        self.sort != BatchSort::Heartbeats && self.is_here()
     }
 
     /// Whether the caller's thread has entered the connection's runtime.

@@ -4,6 +4,9 @@
 //! batch yet. A full batch may be taken besides it.
 
 use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// How many callers may send by themselves before others queue. Two, because a task that releases
 /// in the background and goes on has two commands in flight.
@@ -21,6 +24,8 @@ pub(super) enum Takes {
     Half,
     /// All of them, where other servers work meanwhile.
     All,
+    /// All of them, at most once in this time unless a batch is full: nothing hurries.
+    Window(Duration),
 }
 
 /// Identifies a waiting item.
@@ -42,6 +47,8 @@ pub(super) struct BatcherState<T> {
     takes: Takes,
     /// How many items the latest batch had when it was taken; empty ones don't count.
     latest: usize,
+    /// When the latest one left, or a caller's own command.
+    left_at: Option<Instant>,
     /// Items that were sent, by their callers or in batches, and are not answered yet.
     in_flight: usize,
     /// A flusher was started and has not sent its batch yet.
@@ -62,6 +69,7 @@ impl<T> BatcherState<T> {
             most,
             takes,
             latest: 0,
+            left_at: None,
             in_flight: 0,
             is_flushing: false,
             tickets: 0,
@@ -73,17 +81,39 @@ impl<T> BatcherState<T> {
 
     /// Whether few commands are in flight, no flusher is pending and no other callers are expected;
     /// then the caller sends its command itself, and calls [`ended`](Self::ended) afterwards.
-    pub(super) fn claim_lone_flight(&mut self) -> bool {
-        let is_alone = self.in_flight < ALONE && !self.is_flushing && !self.others_follow();
+    /// With a window: whether that is over, and nothing waits.
+    pub(super) fn claim_lone_flight(&mut self, now: impl FnOnce() -> Instant) -> bool {
+        let is_alone = match self.takes {
+            Takes::Half | Takes::All => {
+                self.in_flight < ALONE && !self.is_flushing && !self.others_follow()
+            }
+            Takes::Window(_) if !self.waiting.is_empty() => false,
+            Takes::Window(_) => {
+                let now = now();
+                let is_over = self.not_before(now).is_none();
+                if is_over {
+                    self.left_at = Some(now);
+                }
+                is_over
+            }
+        };
         self.in_flight += usize::from(is_alone);
         is_alone
+    }
+
+    /// Until when the pending flusher has to wait; `None`: it sends now.
+    pub(super) fn not_before(&self, now: Instant) -> Option<Instant> {
+        let Takes::Window(window) = self.takes else {
+            return None;
+        };
+        self.left_at.map(|at| at + window).filter(|it| *it > now)
     }
 
     fn others_follow(&self) -> bool {
         let many = match self.takes {
             // With fewer, the server works on what a caller sends at once while the client prepares
             // the rest.
-            Takes::Half => self.most,
+            Takes::Half | Takes::Window(_) => self.most,
             Takes::All => MANY,
         };
         self.latest >= many
@@ -105,16 +135,21 @@ impl<T> BatcherState<T> {
     /// Whether a full batch waits: there is no need to wait for the flusher, which lets ready tasks
     /// run first so that the batch becomes larger.
     pub(super) fn has_full_batch(&self) -> bool {
-        self.takes == Takes::Half && self.waiting.len() >= self.most && self.share() >= self.most
+        let (waiting, most) = (self.waiting.len(), self.most);
+        match self.takes {
+            Takes::Half => waiting >= most && self.share() >= most,
+            Takes::All => false,
+            Takes::Window(_) => waiting > 0 && waiting.is_multiple_of(most), // once for each
+        }
     }
 
     /// Takes the batch that a flusher sends, in order of arrival, but releases before acquires.
     /// Empty if nothing waits any more. The items count as in flight until
     /// [`ended`](Self::ended).
-    pub(super) fn next_batch(&mut self) -> Vec<T> {
+    pub(super) fn next_batch(&mut self, now: Instant) -> Vec<T> {
         let items = self.waiting.len().min(self.share()).min(self.most);
         if items > 0 {
-            self.latest = items;
+            (self.latest, self.left_at) = (items, Some(now));
         }
         self.in_flight += items;
         self.batches += 1;
@@ -134,7 +169,7 @@ impl<T> BatcherState<T> {
     fn share(&self) -> usize {
         match self.takes {
             Takes::Half => (self.waiting.len() + self.in_flight).div_ceil(2),
-            Takes::All => self.waiting.len(),
+            Takes::All | Takes::Window(_) => self.waiting.len(),
         }
     }
 

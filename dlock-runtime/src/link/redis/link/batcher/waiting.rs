@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::outcomes::SlotId;
 use super::state::ItemId;
-use super::{Batcher, BegunCommand, ItemAnswer, ItemOutcome, STUCK_AFTER, not_sent};
+use super::{BatchSort, Batcher, BegunCommand, ItemAnswer, ItemOutcome, STUCK_AFTER, not_sent};
 use crate::link::batched::Ticket;
 use crate::link::command_error::CommandError;
 
@@ -66,11 +66,11 @@ impl<'a> WaitingItem<'a> {
                 return Ok(outcome);
             }
             let soon = Instant::now() + STUCK_AFTER;
-            if soon < until && self.batcher.is_here() {
+            if soon < until && self.batcher.may_be_stuck() {
                 match timeout_at(soon, &mut *self).await {
                     Ok(outcome) => return Ok(outcome),
                     // Another flusher sends the item, behind those that came earlier.
-                    Err(_) if self.batcher.is_of_node => {
+                    Err(_) if self.batcher.sort == BatchSort::OfNode => {
                         if self.batcher.waiters().queue.is_waiting(self.id) {
                             self.batcher.flush();
                         }
@@ -179,7 +179,7 @@ impl Batcher {
 
     /// The caller was dropped: a node's item stays.
     fn gone(&self, id: ItemId, slot: SlotId) {
-        if self.is_of_node {
+        if self.sort == BatchSort::OfNode {
             let former = self.waiters().outcomes.leave(slot, false);
             drop(former);
         } else {

@@ -10,7 +10,7 @@ use super::node::OfNode;
 use super::{Done, acquired, given_back, number, says_again, text, unexpected};
 use crate::link::command_error::CommandError;
 use crate::link::redis::errors;
-use crate::rules::commands::{Acquired, GivenBack};
+use crate::rules::commands::{Acquired, GivenBack, Polled};
 
 /// Less is no epoch, but a release's reply.
 const LEAST_EPOCH: u64 = 2;
@@ -81,12 +81,14 @@ impl Replies {
         Self::Each(all.collect::<Vec<_>>().into_iter())
     }
 
-    /// The server's time, if a lock was granted.
+    /// The server's time, if a lock was granted or a heartbeat was answered.
     pub(crate) fn time(&self) -> Option<u64> {
         match self {
             Self::AllDone { time, epochs, .. } => (!epochs.is_empty()).then_some(*time),
             Self::Each(all) => all.as_slice().iter().find_map(|it| match it {
-                Ok(ItemReply::Granted { time, .. }) => Some(*time),
+                Ok(ItemReply::Granted { time, .. } | ItemReply::Heartbeat { time, .. }) => {
+                    Some(*time)
+                }
                 Ok(ItemReply::OfNode(answer)) => Some(answer.time),
                 _ => None,
             }),
@@ -133,6 +135,11 @@ pub(crate) enum ItemReply {
     Other(Value),
     /// Of a node of a quorum.
     OfNode(Box<OfNode>),
+    /// Of a batch of heartbeats; `None`: the waiter has to poll.
+    Heartbeat {
+        time: u64,
+        said: Option<Box<Polled>>,
+    },
 }
 
 impl ItemReply {
@@ -140,7 +147,9 @@ impl ItemReply {
         match *self {
             ItemReply::Granted { time, epoch } => Ok(Acquired::Granted { time, epoch }),
             ItemReply::Other(ref reply) => acquired(reply),
-            ItemReply::OfNode(_) => Err(unexpected("acquire", &Value::Nil)),
+            ItemReply::OfNode(_) | ItemReply::Heartbeat { .. } => {
+                Err(unexpected("acquire", &Value::Nil))
+            }
         }
     }
 
@@ -156,12 +165,17 @@ impl ItemReply {
         }
     }
 
+    pub(crate) fn polled(self) -> Result<Option<Polled>, CommandError> {
+        match self {
+            ItemReply::Heartbeat { said, .. } => Ok(said.map(|it| *it)),
+            _ => Err(unexpected("heartbeat", &Value::Nil)),
+        }
+    }
+
     pub(crate) fn given_back(&self) -> Result<Done<GivenBack>, CommandError> {
         match self {
-            ItemReply::Granted { .. } | ItemReply::OfNode(_) => {
-                Err(unexpected("release", &Value::Nil))
-            }
             ItemReply::Other(reply) => given_back(reply),
+            _ => Err(unexpected("release", &Value::Nil)),
         }
     }
 }

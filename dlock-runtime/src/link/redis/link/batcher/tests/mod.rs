@@ -1,6 +1,8 @@
 //! Property test of the batcher's state: random sequences of commands, answers, flushes and dropped
 //! callers. Every item is sent once or withdrawn, and a flusher is pending while one waits.
 
+mod access;
+
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -11,16 +13,12 @@ use proptest::proptest;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use tokio::time::Instant;
 
-use super::flusher::Flusher;
 use super::outcomes::{OutcomeSlot, Outcomes};
 use super::state::{BatcherState, ItemId, MANY, Takes};
-use super::{BatchItem, Batcher, BegunCommand, Command, ItemOutcome, OwnedCommand, Resumed};
-use crate::link::batched::{BatchedAnswer, Batching, CommandStep, Ticket};
-use crate::link::command_error::CommandError;
-use crate::link::redis::reply;
-use crate::values::moment::Moment;
 
 const MOST: usize = 6;
+
+const WINDOW: Duration = Duration::from_millis(25);
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -28,9 +26,11 @@ enum Event {
     Command(bool),
     /// A command or a batch that is in flight ends.
     Ends(usize),
+    /// This many ms pass.
+    Passes(u64),
     /// A full batch is taken besides the flusher.
     TakesFull,
-    /// The flusher runs and takes a batch …
+    /// The flusher runs and takes a batch, unless it has to wait …
     Takes,
     /// … and has sent it.
     Sends,
@@ -47,6 +47,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => any::<bool>().prop_map(Event::Command),
         4 => number().prop_map(Event::Ends),
+        3 => (1..40_u64).prop_map(Event::Passes),
         2 => Just(Event::TakesFull),
         4 => Just(Event::Takes),
         4 => Just(Event::Sends),
@@ -72,8 +73,11 @@ enum Flushing {
 struct World {
     state: BatcherState<Who>,
     takes: Takes,
+    now: Instant,
     /// The size of the latest batch.
     latest: usize,
+    /// When something left last.
+    left_at: Option<Instant>,
     asked: usize,
     /// The sizes of the commands and batches in flight.
     in_flight: Vec<usize>,
@@ -90,7 +94,9 @@ impl World {
         Self {
             state: BatcherState::new(MOST, takes),
             takes,
+            now: Instant::now(),
             latest: 0,
+            left_at: None,
             asked: 0,
             in_flight: Vec::new(),
             flusher: Flushing::Nobody,
@@ -109,19 +115,24 @@ impl World {
             }
             Event::TakesFull => {
                 let (waiting, sent) = (self.waiting.len(), self.in_flight.iter().sum::<usize>());
-                let is_full = waiting >= MOST && waiting + sent > 2 * MOST - 2;
-                assert_eq!(
-                    self.state.has_full_batch(),
-                    is_full && self.takes == Takes::Half
-                );
+                let is_full = match self.takes {
+                    Takes::Half => waiting >= MOST && waiting + sent > 2 * MOST - 2,
+                    Takes::All => false,
+                    Takes::Window(_) => waiting > 0 && waiting % MOST == 0,
+                };
+                assert_eq!(self.state.has_full_batch(), is_full);
                 if self.state.has_full_batch() {
                     self.take();
                     assert_eq!(self.latest, MOST);
                 }
             }
+            Event::Passes(ms) => self.now += Duration::from_millis(ms),
             Event::Takes if self.flusher == Flushing::Started => {
-                self.take();
-                self.flusher = Flushing::Busy;
+                assert_eq!(self.state.not_before(self.now), self.not_before());
+                if self.not_before().is_none() {
+                    self.take();
+                    self.flusher = Flushing::Busy;
+                }
             }
             Event::Sends if self.flusher == Flushing::Busy => {
                 let more = self.state.flushed();
@@ -166,13 +177,17 @@ impl World {
         self.asked += 1;
         let sent: usize = self.in_flight.iter().sum();
         let many = match self.takes {
-            Takes::Half => MOST,
+            Takes::Half | Takes::Window(_) => MOST,
             Takes::All => MANY,
         };
-        let is_alone = sent < 2 && self.flusher == Flushing::Nobody && self.latest < many;
-        assert_eq!(self.state.claim_lone_flight(), is_alone);
+        let is_alone = match self.takes {
+            Takes::Window(_) => self.waiting.is_empty() && self.not_before().is_none(),
+            _ => sent < 2 && self.flusher == Flushing::Nobody && self.latest < many,
+        };
+        assert_eq!(self.state.claim_lone_flight(|| self.now), is_alone);
         if is_alone {
             self.in_flight.push(1);
+            self.left_at = Some(self.now);
             return;
         }
         let (id, needs_flusher) = self.state.wait(is_release, who);
@@ -191,11 +206,12 @@ impl World {
         let sent: usize = self.in_flight.iter().sum();
         let most = match self.takes {
             Takes::Half => (self.waiting.len() + sent).div_ceil(2).min(MOST),
-            Takes::All => MOST,
+            Takes::All | Takes::Window(_) => MOST,
         };
-        let batch = self.state.next_batch();
+        let batch = self.state.next_batch(self.now);
         if !batch.is_empty() {
             self.latest = batch.len();
+            self.left_at = Some(self.now);
         }
         let mut expected: Vec<_> = self.waiting.iter().take(most).copied().collect();
         expected.sort_by_key(|(_, who)| !who.1);
@@ -206,6 +222,15 @@ impl World {
         self.gone.extend(expected.iter().map(|it| it.0));
         self.seen_a_batch.extend(self.waiting.iter().map(|it| it.1));
         self.in_flight.push(batch.len());
+    }
+
+    /// Until the window is over.
+    fn not_before(&self) -> Option<Instant> {
+        let Takes::Window(window) = self.takes else {
+            return None;
+        };
+        let end = self.left_at? + window;
+        (self.now < end).then_some(end)
     }
 
     /// While an item waits, a flusher is pending.
@@ -221,14 +246,18 @@ proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn who_waits_is_sent_once_in_order_or_goes(events in vec(event(), 0..200), half in any::<bool>()) {
-        let mut world = World::new(if half { Takes::Half } else { Takes::All });
+    fn who_waits_is_sent_once_in_order_or_goes(
+        events in vec(event(), 0..200),
+        takes in prop_oneof![Just(Takes::Half), Just(Takes::All), Just(Takes::Window(WINDOW))],
+    ) {
+        let mut world = World::new(takes);
         for event in &events {
             world.step(event);
             world.check();
         }
         // Even without further answers, everything is sent.
         while world.flusher != Flushing::Nobody {
+            world.now += WINDOW; // nobody waits for longer
             world.step(&Event::Takes);
             world.step(&Event::Sends);
         }
@@ -238,10 +267,12 @@ proptest! {
         }
         // Nothing is on its way: the next one goes alone, or the one behind it does.
         world.step(&Event::Command(false));
+        world.now += WINDOW;
         world.step(&Event::Takes);
         world.step(&Event::Sends);
         world.step(&Event::Ends(0));
-        assert!(world.state.claim_lone_flight());
+        world.now += WINDOW;
+        assert!(world.state.claim_lone_flight(|| world.now));
     }
 }
 
@@ -254,7 +285,7 @@ fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
         for item in 0..number {
             state.wait(item % 2 == 0, item);
         }
-        let batches = std::iter::from_fn(|| Some(state.next_batch().len()));
+        let batches = std::iter::from_fn(|| Some(state.next_batch(Instant::now()).len()));
         batches.take_while(|it| *it > 0).collect::<Vec<_>>()
     };
     for (number, expected) in [
@@ -346,98 +377,4 @@ struct Caller;
 
 impl Wake for Caller {
     fn wake(self: Arc<Self>) {}
-}
-
-/// Access for the tests of a batch's answers.
-impl Batcher {
-    /// The result of one item.
-    pub(crate) async fn ask(
-        self: &Arc<Self>,
-        command: OwnedCommand,
-        within: Duration,
-    ) -> Result<reply::ItemReply, CommandError> {
-        let answered = if self.is_of_node {
-            self.run(command.command(), within, Instant::now() + within)
-                .await
-        } else {
-            BatchedAnswer::new(self, command.command(), within).await
-        };
-        Ok(answered?.0)
-    }
-
-    /// Nobody waits, and no item has a slot.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.waiters().outcomes.in_use() == 0
-    }
-
-    /// Sends one batch at once.
-    pub(crate) async fn ask_together(
-        self: &Arc<Self>,
-        commands: Vec<OwnedCommand>,
-        within: Duration,
-    ) -> Vec<Option<Result<reply::ItemReply, CommandError>>> {
-        let until = Instant::now() + within;
-        let item = |command| {
-            let slot = self.waiters().outcomes.open(Waker::noop());
-            let item = BatchItem {
-                command,
-                within,
-                until,
-                slot: Some(slot),
-            };
-            (item, slot)
-        };
-        let (batch, slots): (Vec<_>, Vec<_>) = commands.into_iter().map(item).unzip();
-        Flusher::of(self, batch).await;
-        let mut waiters = self.waiters();
-        let outcome = |slot| {
-            let former = waiters.outcomes.poll(slot, Waker::noop());
-            match former.outcome().expect("everybody is answered") {
-                ItemOutcome::Ended(answered) => Some(answered.map(|(reply, _)| reply)),
-                ItemOutcome::Alone => None,
-            }
-        };
-        let outcomes = slots.into_iter().map(outcome).collect();
-        assert_eq!(waiters.outcomes.in_use(), 0);
-        outcomes
-    }
-}
-
-/// As a link does it, but nothing is repeated.
-impl<'a> Batching<'a, Command<'a>, (reply::ItemReply, Moment)> for Arc<Batcher> {
-    fn join(
-        &'a self,
-        command: Command<'a>,
-        within: Duration,
-        waker: &Waker,
-    ) -> CommandStep<'a, (reply::ItemReply, Moment)> {
-        let until = Instant::now() + within;
-        match self.begin(command, within, until, waker) {
-            BegunCommand::Waits(waiting) if self.keeps_deadlines() => {
-                CommandStep::Waits(waiting.ticket(until))
-            }
-            begun => CommandStep::GoesOn(Box::pin(self.finish(command, begun, within, until))),
-        }
-    }
-
-    fn resume(
-        &'a self,
-        command: Command<'a>,
-        ticket: Ticket,
-        waker: &Waker,
-    ) -> CommandStep<'a, (reply::ItemReply, Moment)> {
-        let until = ticket.until;
-        match Batcher::resume(self, ticket, waker) {
-            Resumed::Waits(ticket) => CommandStep::Waits(ticket),
-            Resumed::Ended(answered) => CommandStep::Ended(answered),
-            Resumed::GoesOn(begun) => {
-                let left = until.saturating_duration_since(Instant::now());
-                CommandStep::GoesOn(Box::pin(self.finish(command, begun, left, until)))
-            }
-        }
-    }
-
-    fn leave(&self, _: Command<'a>, ticket: Ticket) {
-        self.dropped(&ticket);
-    }
 }
