@@ -36,6 +36,9 @@ type Seconds = u64;
 
 /// Both servers, with what can be done at them.
 trait Alike<Op> {
+    /// Before the first operation.
+    async fn begin(&mut self) {}
+
     /// Does it at both, and compares the answers.
     async fn step(&mut self, op: &Op);
 
@@ -103,6 +106,7 @@ impl Stage {
             lab.heard.take_freed();
         });
         let mut both = both(lab);
+        runtime.block_on(both.begin());
         for (at, op) in ops.iter().enumerate() {
             let step = AssertUnwindSafe(|| {
                 runtime.block_on(async {

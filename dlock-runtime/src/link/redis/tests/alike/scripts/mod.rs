@@ -199,6 +199,10 @@ fn pair<'a>(lab: &'a Lab, witness: &'a Witness) -> Pair<'a> {
 }
 
 impl Alike<Op> for Pair<'_> {
+    async fn begin(&mut self) {
+        self.hear_the_time().await;
+    }
+
     async fn step(&mut self, op: &Op) {
         // As on the real server, so that entries end in the order in which they came.
         self.time += 1;

@@ -18,8 +18,8 @@ use crate::link::redis::link::RedisLink;
 use crate::link::redis::plan::Plan;
 use crate::link::redis::tests::alike::pair::Foreign;
 use crate::link::redis::tests::alike::{Seconds, Who};
-use crate::link::redis::tests::lab::{Lab, plan, seconds};
-use crate::rules::commands::{Acquire, Acquired, Busy, Claim, Left};
+use crate::link::redis::tests::lab::{CAP, Lab, plan, seconds};
+use crate::rules::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
 use crate::topology::plain::{Checkouts, PlainLink, key_lasts};
 use crate::topology::server::connect::connect;
 use crate::values::ttl::Ttl;
@@ -98,6 +98,15 @@ fn is_offered(op: &Op) -> bool {
 }
 
 impl Pair<'_> {
+    /// A take estimates the server's time by earlier answers: by one, then, that is no later than
+    /// this case has taken so far.
+    pub(super) async fn hear_the_time(&self) {
+        if !self.sends_scripts() {
+            let polled = self.link.poll(&self.named((0, 25)), CAP).await.unwrap();
+            assert!(matches!(polled, Polled::Gone { .. }), "{polled:?}");
+        }
+    }
+
     /// The machine's answer. `command` is then what the real server is asked for.
     pub(super) fn acquire_pure(&mut self, command: &mut Acquire) -> Acquired {
         let key = command.claim.key.clone();
