@@ -58,6 +58,19 @@ pub(crate) async fn turn(waiter: Waiter) -> Turn {
     turn.expect("it gets its turn").unwrap()
 }
 
+/// The waiter has what the holder releases by a push, and keeps it.
+pub(crate) async fn is_pushed(lab: &Lab, holder: LockGuard, waiter: Waiter) -> LockGuard {
+    lab.no_polls();
+    let freed = Instant::now();
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    let took = turn.at - freed;
+    assert!(took < wait::scaled(AT_ONCE), "took {took:?}");
+    lab.all_passes();
+    lab.stays(&turn.guard).await;
+    turn.guard
+}
+
 /// A server behind a proxy, and two pools: one bypasses the proxy and holds the item, a waiter of
 /// the other, which goes through it, stands in the queue.
 pub(crate) async fn one_waits() -> (Lab, LockPool, LockPool, LockGuard, Waiter) {

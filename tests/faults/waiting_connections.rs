@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SLACK};
 use crate::outage::{Outage, tests_of};
-use crate::waiters::{A, AT_ONCE, W, item, one_waits, turn};
+use crate::waiters::{A, W, is_pushed, item, one_waits};
 
 const TASKS: usize = 100;
 
@@ -170,14 +170,7 @@ async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
         assert!(took.len() < 5, "took {took:?}");
         took.push(is_replaced(&lab).await);
     }
-    lab.no_polls();
-    let freed = Instant::now();
-    holder.release().await.unwrap();
-    let turn = turn(waiter).await;
-    let took = turn.at - freed;
-    assert!(took < wait::scaled(AT_ONCE), "took {took:?}");
-    lab.all_passes();
-    lab.stays(&turn.guard).await;
+    let _held = is_pushed(&lab, holder, waiter).await;
 }
 
 /// A second waiter joins while the first one's acquire is unanswered, so that the acquire goes on

@@ -11,7 +11,7 @@ use dlock_runtime::LockPool;
 use dlock_tests::{Seeded, locks, patient};
 
 use crate::lab::{CAP, LONG, Lab, ON_SERVER, SLACK, acquires, requests};
-use crate::waiters::{AT_ONCE, POLL, grants, item, one_waits, turn, waits};
+use crate::waiters::{AT_ONCE, POLL, grants, is_pushed, item, one_waits, turn, waits};
 use crate::waiting_full::fill;
 
 /// Also of a server that is out of memory.
@@ -22,15 +22,8 @@ async fn a_waiter_gets_a_free_lock_by_push() {
         if is_full {
             fill(&lab).await;
         }
-        lab.no_polls();
-        let freed = Instant::now();
-        holder.release().await.unwrap();
-        let turn = turn(waiter).await;
-        let took = turn.at - freed;
-        assert!(took < wait::scaled(AT_ONCE), "took {took:?}");
-        lab.all_passes();
-        lab.stays(&turn.guard).await;
-        turn.guard.release().await.unwrap();
+        let guard = is_pushed(&lab, holder, waiter).await;
+        guard.release().await.unwrap();
         lab.until_at_rest().await;
     }
 }

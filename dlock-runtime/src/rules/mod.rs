@@ -65,8 +65,7 @@ pub(crate) enum Reached {
     /// granted.
     Nobody,
     Somebody,
-    /// The server refuses to publish: the waiter's poll will find the grant.
-    #[cfg_attr(not(test), allow(dead_code, reason = "`memory://` always knows"))]
+    /// The server can't tell, or refuses to publish: the waiter's poll will find the grant.
     Unknown,
 }
 

@@ -75,11 +75,11 @@ impl SeenKey {
     /// Runs an operation of the machine on what was seen.
     pub(super) fn decide<T>(
         &self,
-        lock: &str,
+        lock: &Arc<str>,
         run: impl FnOnce(&mut OnKey<'_>) -> T,
     ) -> Result<Decided<T>, CommandError> {
-        let (key, time): (Arc<str>, u64) = (lock.into(), self.time);
-        let window = Window::load(&key, &self.holders(), &self.queue(), time);
+        let time = self.time;
+        let window = Window::load(lock, &self.holders(), &self.queue(), time);
         let mut window = window.ok_or_else(|| {
             let why = "the set at the key is of another program";
             CommandError::Refused(Refusal::WrongType, Reason::new(why))

@@ -252,7 +252,9 @@ fn what_is_not_read_is_not_written_either() {
         repair_missing_ttl: Some(LEASE),
         ..command()
     };
-    let decided = endless.decide("lock:k", |it| it.repair(&command)).unwrap();
+    let decided = endless
+        .decide(&command.claim.key, |it| it.repair(&command))
+        .unwrap();
     let names = Names::new("lock:", false);
     let written = endless.transaction(&decided, "lock:k", &names.of("lock:k"));
     let written: Vec<Vec<u8>> = written.cmd_iter().map(Cmd::get_packed_command).collect();

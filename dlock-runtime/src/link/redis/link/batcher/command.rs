@@ -143,7 +143,7 @@ impl<'a> Command<'a> {
                 channel: ballot.channel(),
                 proposal: ballot.proposed(),
             },
-            Command::Adopt { .. } | Command::Beat(_) => ItemTerms::Adopt, // none
+            Command::Adopt { .. } | Command::Beat(_) => ItemTerms::Adopt, // neither has any
             Command::TakeBack { keep, .. } => ItemTerms::TakeBack { keep },
             Command::StepDown { ttl, .. } => ItemTerms::StepDown {
                 ttl: ttl.as_millis(),

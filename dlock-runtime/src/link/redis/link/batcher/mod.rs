@@ -24,9 +24,9 @@
 //! - **Each item has its own deadline**: if it passes while the item waits, nothing was sent; if
 //!   later, the outcome is unclear. On a runtime of one thread the flusher keeps the deadlines,
 //!   with one timer for a batch: if the flusher does not run, no timer of that runtime does either.
-//!   So a caller keeps only a ticket there (`link::batched`). Elsewhere, also if it is moved there
-//!   while it waits, each caller has its own timer, and a box for it;
-//!   and so has a heartbeat, whose flusher sleeps.
+//!   So a caller keeps only a ticket there (`link::batched`). Elsewhere, even if it is moved there
+//!   while it waits, each caller has its own timer, and a box for it; so has the caller of a
+//!   heartbeat, whose flusher sleeps.
 //! - **A flusher may be stuck**: on a runtime of many threads, behind a task that queued an item
 //!   and then blocks its thread; no other thread takes the flusher over. A caller that sees no
 //!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself; at a node it starts a
