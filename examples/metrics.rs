@@ -1,10 +1,11 @@
-//! A service whose locks Prometheus can watch: `cargo run --example metrics` serves `/metrics`, and
+//! A service whose locks Prometheus can watch: `cargo run -p dlock-examples --example metrics` serves `/metrics`, and
 //! takes locks until Ctrl-C, or for `--seconds N`.
 //!
 //! Three classes: orders of many customers, which seldom meet; one report that all want, so that
 //! they wait; and an import that is slower than its lease, and is lost now and then. It starts a
-//! private `redis-server`; `DLOCK_URL` names another. docs/operate/metrics.md explains what is shown.
+//! private `redis-server`; `DLOCK_URL` names another. docs/reference/metrics.md explains what is shown.
 
+#[path = "first/server.rs"]
 mod server;
 
 use std::error::Error;

@@ -1,5 +1,5 @@
 //! A white sheet on which an example draws its run as SVG, time to the right. White, so that it looks
-//! the same on a page of any colour.
+//! the same on a page of any colour. A picture explains its colours and marks in a legend below.
 
 use std::fmt::{Arguments, Write as _};
 use std::time::Duration;
@@ -10,6 +10,13 @@ const MARGIN: f64 = 16.0;
 pub(crate) const INK: &str = "#24292f";
 pub(crate) const SOFT: &str = "#57606a";
 pub(crate) const LINE: &str = "#d0d7de";
+
+/// Line and filling of a bar.
+pub(crate) type Look = (&'static str, &'static str);
+
+/// From row to row of a legend, and the width of its samples.
+pub(crate) const LEGEND_ROW: f64 = 24.0;
+const SAMPLE: f64 = 22.0;
 
 /// What is drawn so far.
 pub(crate) struct Sheet {
@@ -26,7 +33,7 @@ impl Sheet {
         Self {
             body: String::new(),
             begin,
-            second: (end - begin) / length.as_secs_f64().max(0.1),
+            second: (end - begin) / length.as_secs_f64().max(0.001),
         }
     }
 
@@ -45,6 +52,33 @@ impl Sheet {
         self.put(format_args!(
             "<text x=\"{x:.1}\" y=\"{y:.1}\" dy=\"0.35em\" font-size=\"80%\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
         ));
+    }
+
+    /// A bar around the height `y`. The shortest are 1 px wide, so that they are seen.
+    pub(crate) fn rect(
+        &mut self,
+        (x, width): (f64, f64),
+        y: f64,
+        half: f64,
+        (line, filling): Look,
+    ) {
+        let (top, height, width) = (y - half, 2.0 * half, width.max(1.0));
+        self.put(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\" fill=\"{filling}\" stroke=\"{line}\"/>"
+        ));
+    }
+
+    /// Writes what the sample in this row of a column of the legend means; returns the sample's middle.
+    pub(crate) fn explain(&mut self, (x, top): (f64, f64), row: u32, text: &str) -> (f64, f64) {
+        let y = top + f64::from(row) * LEGEND_ROW;
+        self.text(x + SAMPLE + 8.0, y, "start", INK, text);
+        (x + SAMPLE / 2.0, y)
+    }
+
+    /// Explains a bar.
+    pub(crate) fn explain_bar(&mut self, column: (f64, f64), row: u32, look: Look, text: &str) {
+        let (x, y) = self.explain(column, row, text);
+        self.rect((x - SAMPLE / 2.0, SAMPLE), y, 7.0, look);
     }
 
     pub(crate) fn put(&mut self, element: Arguments<'_>) {

@@ -10,71 +10,59 @@ use dlock_runtime::{Config, LockError, LockPool, LockRequest, Refusal, Released}
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
-#[cfg(doctest)]
-#[doc = include_str!("../docs/start/first-lock.md")]
-pub struct FirstLock;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/start/testing.md")]
-pub struct Testing;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/start/errors.md")]
-pub struct Errors;
-
 /// The attribute's own documentation. Its crate does not depend on the runtime: a procedural
 /// macro's dev-dependencies are built separately from all others.
 #[cfg(doctest)]
 #[doc = include_str!("../dlock-macros/src/attribute.md")]
 pub struct Attribute;
 
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/attribute.md")]
-pub struct AttributeGuide;
+macro_rules! pages {
+    ($($page:ident: $path:literal),* $(,)?) => {
+        $(
+            #[cfg(doctest)]
+            #[doc = include_str!(concat!("../docs/", $path))]
+            pub struct $page;
+        )*
+    };
+}
 
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/which-lock.md")]
-pub struct WhichLock;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/operate/configuration.md")]
-pub struct Configuration;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/operate/night.md")]
-pub struct Night;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/operate/metrics.md")]
-pub struct Metrics;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/recipes.md")]
-pub struct Recipes;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/exclusive.md")]
-pub struct Exclusive;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/read-write.md")]
-pub struct ReadWrite;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/permits.md")]
-pub struct Permits;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/reentrant.md")]
-pub struct Reentrant;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/fair.md")]
-pub struct Fair;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/several-keys.md")]
-pub struct Keys;
+pages! {
+    FirstLock: "start/first-lock.md",
+    Testing: "start/testing.md",
+    Production: "start/production.md",
+    Need: "choosing/need.md",
+    WhichKind: "choosing/kinds.md",
+    Fencing: "choosing/fencing.md",
+    Exclusive: "kinds/exclusive.md",
+    Reentrant: "kinds/reentrant.md",
+    ReadWrite: "kinds/read-write.md",
+    Permits: "kinds/permits.md",
+    Fair: "kinds/fair.md",
+    SeveralKeys: "kinds/several-keys.md",
+    WebHandler: "how-to/web-handler.md",
+    CronJob: "how-to/cron-job.md",
+    LongJob: "how-to/long-job.md",
+    Leader: "how-to/leader.md",
+    RateLimit: "how-to/rate-limit.md",
+    CacheRefill: "how-to/cache-refill.md",
+    Transfer: "how-to/transfer.md",
+    PartOfAFunction: "how-to/part-of-a-function.md",
+    BlockingCode: "how-to/blocking-code.md",
+    SeveralPools: "how-to/several-pools.md",
+    RollingDeploys: "how-to/rolling-deploys.md",
+    FencedSql: "how-to/fenced-sql.md",
+    FencedObjectStore: "how-to/fenced-object-store.md",
+    FencedRedis: "how-to/fenced-redis.md",
+    PasswordRotation: "how-to/password-rotation.md",
+    Migrating: "how-to/migrating.md",
+    OtherClients: "how-to/other-clients.md",
+    Arguments: "reference/arguments.md",
+    Configuration: "reference/configuration.md",
+    Errors: "reference/errors.md",
+    Metrics: "reference/metrics.md",
+    Troubleshooting: "operate/troubleshooting.md",
+    Introduction: "introduction.md",
+}
 
 pub mod locks;
 pub mod overlaps;

@@ -11,7 +11,9 @@ oldest=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
 crates="dlock-grammar dlock-macros dlock-runtime dlock-cli"
 
 echo "== package"
-# Packs uncommitted changes, too. --no-verify: the programs below build the packages as dependents do.
+# As for the registry: this finds what it would refuse, and keeps no packages. Both pack uncommitted
+# changes, too. --no-verify: the programs below build the packages as dependents do.
+cargo publish --dry-run --workspace --locked --allow-dirty --no-verify
 # shellcheck disable=SC2046 # words
 cargo package --locked --allow-dirty --no-verify $(printf -- '-p %s ' $crates)
 

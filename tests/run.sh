@@ -37,12 +37,6 @@ fi
 export INSTA_UPDATE=no # a snapshot that differs is a failure, not an update
 # A clean clone has nothing to increment. Set it to 1 if you run this script repeatedly.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
-# Without debug info, and by one thread for each crate, compiling takes a third less CPU time. The
-# same for procedural macros, so that what both need is compiled once.
-export CARGO_PROFILE_DEV_DEBUG="${CARGO_PROFILE_DEV_DEBUG:-none}"
-export CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG="$CARGO_PROFILE_DEV_DEBUG"
-export CARGO_PROFILE_DEV_CODEGEN_UNITS="${CARGO_PROFILE_DEV_CODEGEN_UNITS:-1}"
-export CARGO_PROFILE_DEV_BUILD_OVERRIDE_CODEGEN_UNITS="$CARGO_PROFILE_DEV_CODEGEN_UNITS"
 # More than there are cores: most tests wait for time to pass or for a server.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-12}"
 
@@ -128,6 +122,7 @@ rest() {
     # shellcheck disable=SC2086 # words
     cargo test --workspace --no-run --lib --test conformance --test faults --test wire $several_servers $built_again
     begin_beside rest_beside
+    begin_beside rights
     begin_beside builds_again
     # The modules that look at the topology. They can wait better than the next while others compile.
     on_each_topology redis:: redis_by_the_server:: redis_without_scripts::
@@ -141,9 +136,12 @@ rest_beside() {
     tests --test conformance quorum -- --ignored
     # Of each table, the default run has all rows at one server, and one on each of the others.
     DLOCK_TEST_ALL_CASES=1 tests --test faults unanswered -- --skip one_server --skip by_text --skip unanswered::without_scripts
-    DLOCK_TEST_ALL_CASES=1 tests --test wire rights:: -- --skip one_server
     # The second is the long property tests.
     DLOCK_TEST_ALL_CASES=1 tests --lib -- known_bad answer_like_the_pure_machine
+}
+# They wait for most of their time.
+rights() {
+    DLOCK_TEST_ALL_CASES=1 tests --test wire rights:: -- --skip one_server
 }
 # Compiles while the others wait for time to pass, and after them.
 builds_again() {
@@ -159,7 +157,7 @@ if [ "${1-}" = --rest ]; then
 fi
 
 run_examples() {
-    for example in quickstart fenced_write lottery "handover --rounds 20" failover quorum "metrics --seconds 2" "timeline --seconds 4" "market --seconds 1"; do
+    for example in quickstart fenced_write lottery "handover --rounds 20" failover quorum leader "leader --rollouts 20" "metrics --seconds 2" "timeline --seconds 4" "market --seconds 1"; do
         echo "-- $example"
         # shellcheck disable=SC2086 # words
         "$examples"/$example || failed="$failed

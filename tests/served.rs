@@ -14,8 +14,9 @@ use tokio::net::TcpStream;
 use crate::{more_patient, patient};
 
 const PAGE: &str = include_str!("../docs/operate/server.md");
-const SENTINELS: &str = include_str!("../docs/operate/configuration.md");
-const NODES: &str = include_str!("../docs/operate/topologies.md");
+const SENTINELS: &str = include_str!("../docs/topologies/sentinel.md");
+const CLUSTER: &str = include_str!("../docs/topologies/cluster.md");
+const NODES: &str = include_str!("../docs/topologies/several-servers.md");
 
 /// The rights to a server's own compare-and-delete; older servers have neither, and refuse them.
 const NATIVE: [&str; 2] = ["+delex", "+delifeq"];
@@ -26,10 +27,16 @@ pub fn documented_sentinel_rules() -> Vec<&'static str> {
     rules(SENTINELS, "ACL SETUSER dlock on >… ")
 }
 
+/// The further rules of a user of independent nodes, from the page that has them.
+#[must_use]
+pub fn documented_node_rules() -> Vec<&'static str> {
+    rules(NODES, "ACL SETUSER dlock ")
+}
+
 /// The further rules of a user of a cluster, from the page that has them.
 #[must_use]
 pub fn documented_cluster_rules() -> Vec<&'static str> {
-    let more = rules(SENTINELS, "ACL SETUSER dlock +cluster|slots");
+    let more = rules(CLUSTER, "ACL SETUSER dlock +cluster|slots");
     [&["+cluster|slots"], &more[1..]].concat()
 }
 
@@ -166,7 +173,7 @@ impl Served {
         });
         let more = match &served.0 {
             Topology::Cluster(_) => [more, &documented_cluster_rules()].concat(),
-            Topology::Quorum(_) => [more, &rules(NODES, "ACL SETUSER dlock ")].concat(),
+            Topology::Quorum(_) => [more, &documented_node_rules()].concat(),
             _ => more.to_vec(),
         };
         for server in served.servers() {

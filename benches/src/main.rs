@@ -1,6 +1,6 @@
 //! Measures dlock, the bare commands on the same connection settings, and `rslock`, side by side in
 //! one run: `cargo run --release -p dlock-benches`, with `-- --quick` in less than two minutes.
-//! docs/inside/performance.md explains each figure.
+//! docs/notes/benchmarks.md explains each figure.
 //!
 //! Figures are compared as ratios within one round, because absolute times change with whatever
 //! else the machine does. Each program starts a `redis-server` of its own. Read `plan` first (what

@@ -122,6 +122,21 @@ impl AsyncTrait {
         names
     }
 
+    /// Whether it has bound the arguments to variables around the body.
+    pub(crate) fn has_variables(&self) -> bool {
+        self.around.is_some()
+    }
+
+    /// The statements that bind variables around the body.
+    pub(crate) fn variables(&mut self) -> impl Iterator<Item = &mut Local> {
+        let around = self.around.iter_mut();
+        let before = around.flat_map(|around| &mut around.before);
+        before.filter_map(|statement| match statement {
+            Stmt::Local(local) => Some(local),
+            _ => None,
+        })
+    }
+
     /// The variables around the body, with the attributes of their statements.
     pub(crate) fn locals(&self) -> impl Iterator<Item = (Vec<Attribute>, Ident)> {
         let before = self.around.iter().flat_map(|around| &around.before);

@@ -1,11 +1,11 @@
-//! The attribute of dlock; depend on `dlock-runtime`, which re-exports it.
+//! The attribute `#[distributed_lock]` of dlock. Depend on `dlock-runtime`, which re-exports it.
 //!
 //! A use goes through four stages, one file or folder each; past `model` nothing can be invalid, so
 //! `expand` cannot fail:
 //!
 //! `args` (what was written) → `rules` (every error at once) → `model` → `expand` (the rewrite)
 //!
-//! Beside them: `signature` (the function), `owned` (its parameters), `async_trait` (a method that
+//! Beside them: `signature` (the function), `owned` and `lead` (its parameters), `async_trait` (a method that
 //! `#[async_trait]` has rewritten), `template` (the key's text). `dlock-grammar` says what a duration, a lease or a key
 //! may be; the runtime uses it too. Generated code uses only `dlock_runtime::__private` and the
 //! public types of the runtime.
@@ -14,6 +14,7 @@ mod args;
 mod async_trait;
 mod errors;
 mod expand;
+mod lead;
 mod model;
 mod owned;
 mod pattern;
@@ -33,8 +34,8 @@ pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStrea
     expanded(arguments.into(), &item.into(), cfg!(feature = "sites")).into()
 }
 
-/// The macro behind `dlock_runtime::lock_key!`: takes the crate's path, a comma and a key template,
-/// and gives the expression of a `Key`.
+/// The macro behind `dlock_runtime::lock_key!`: turns the crate's path, a comma and a key template
+/// into the expression of a `Key`.
 ///
 /// ```text
 /// let key = dlock_runtime::lock_key!("item:<id>");
@@ -45,8 +46,8 @@ pub fn lock_key_impl(input: TokenStream) -> TokenStream {
     lock_key(input.into()).into()
 }
 
-/// The attribute on `proc_macro2` tokens, so that tests can call it. `are_listed`: its locks are in
-/// `sites()`.
+/// Expands the attribute on `proc_macro2` tokens, so that tests can call it. `are_listed`: its
+/// locks are in `sites()`.
 fn expanded(
     arguments: proc_macro2::TokenStream,
     item: &proc_macro2::TokenStream,

@@ -3,6 +3,7 @@
 //! Data only. Invariant: nothing in a [`Model`] can be wrong, so `expand` returns no errors.
 
 use crate::{
+    lead::ForEachTerm,
     owned::Owned,
     signature::{Form, Function, Output},
     template::Place,
@@ -18,6 +19,8 @@ pub(crate) struct Model {
     pub(crate) output: Output,
     /// In the order of the signature.
     pub(crate) owned: Vec<Owned>,
+    /// With `lead`, which stands alone: what each term gets a clone of, in that order.
+    pub(crate) for_each_term: Vec<ForEachTerm>,
     /// From the top down: the first one is acquired first and is the outermost.
     pub(crate) locks: Vec<Lock>,
 }
@@ -42,7 +45,8 @@ pub(crate) struct Lock {
     pub(crate) min_hold: Option<Duration>,
     /// Whether the body is skipped if the lock is busy.
     pub(crate) skip: bool,
-    pub(crate) on_lost: OnLost,
+    pub(crate) on_lost: BodyEnd,
+    pub(crate) on_shutdown: BodyEnd,
     pub(crate) release: Option<Release>,
     pub(crate) guard: Option<Guard>,
     pub(crate) pool: Option<Pool>,
@@ -75,6 +79,8 @@ pub(crate) enum Kind {
         take: Option<Count>,
     },
     Reentrant,
+    /// Exclusive, and asked for again after each term.
+    Lead,
     /// Reentrant for everything with this owner, whose name is built like a key.
     Owned(Key),
 }
@@ -121,8 +127,9 @@ pub(crate) enum Renew {
     Every(Duration),
 }
 
-#[derive(Default)]
-pub(crate) enum OnLost {
+/// What becomes of a body that has lost its lease, or that outlasts a shutdown's grace.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum BodyEnd {
     #[default]
     Cancel,
     Finish,

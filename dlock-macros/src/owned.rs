@@ -95,7 +95,7 @@ pub(crate) fn take(function: &mut Function, form: &Form, locks: &[Lock]) -> Vec<
 }
 
 /// Whether the variable that `#[async_trait]` made of this argument, if it did, owns anything.
-fn may_own(argument: &FnArg, name: &Ident) -> bool {
+pub(crate) fn may_own(argument: &FnArg, name: &Ident) -> bool {
     match argument {
         FnArg::Receiver(it) => name != "__self" || is_owned(it),
         FnArg::Typed(it) => {
@@ -104,7 +104,7 @@ fn may_own(argument: &FnArg, name: &Ident) -> bool {
     }
 }
 
-fn is_owned(receiver: &Receiver) -> bool {
+pub(crate) fn is_owned(receiver: &Receiver) -> bool {
     match &receiver.kind {
         ReceiverKind::Reference(..) => false,
         ReceiverKind::Typed(_, ty) => owns(ty),
@@ -113,7 +113,7 @@ fn is_owned(receiver: &Receiver) -> bool {
 }
 
 /// Whether dropping a value of this type may do anything.
-fn owns(ty: &Type) -> bool {
+pub(crate) fn owns(ty: &Type) -> bool {
     match ty {
         Type::Reference(_) => false,
         Type::Path(it) => {
@@ -123,7 +123,7 @@ fn owns(ty: &Type) -> bool {
     }
 }
 
-fn is_one_of(attribute: &Attribute, names: &[&str]) -> bool {
+pub(crate) fn is_one_of(attribute: &Attribute, names: &[&str]) -> bool {
     let first = attribute.path().segments.first();
     first.is_some_and(|first| names.iter().any(|name| first.ident == name))
 }

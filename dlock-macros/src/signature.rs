@@ -7,8 +7,9 @@ use crate::{async_trait::AsyncTrait, pattern::bound_names};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{
-    Attribute, FnArg, Ident, ReturnType, Signature, Token, Type, TypeInfer, TypePath, Visibility,
-    braced,
+    Attribute, FnArg, Ident, Pat, ReturnType, Signature, Token, Type, TypeInfer, TypePath,
+    Visibility, braced,
+    ext::IdentExt as _,
     parse::{Parse, ParseStream},
     spanned::Spanned as _,
     token::Brace,
@@ -185,6 +186,49 @@ impl Function {
         self.sig
             .receiver()
             .map(|receiver| Ident::new("self", receiver.self_token.span))
+    }
+
+    /// Whether a type parameter, or `impl …`, stands in the type of the argument that binds this name.
+    pub(crate) fn is_of_parameter(&self, name: &Ident) -> bool {
+        let parameters = || self.sig.generics.type_params();
+        self.sig.inputs.iter().any(|argument| match argument {
+            FnArg::Typed(it) => {
+                let (mut names, ty) = (Vec::new(), it.ty.to_token_stream());
+                bound_names(&it.pat, &mut names);
+                names.iter().any(|it| it.unraw() == name.unraw())
+                    && (mentions(ty.clone(), "impl")
+                        || parameters()
+                            .any(|it| mentions(ty.clone(), &it.ident.unraw().to_string())))
+            }
+            FnArg::Receiver(_) => false,
+        })
+    }
+
+    /// Whether this is an argument `name: T`, `&T` or `impl …`.
+    pub(crate) fn is_generic(&self, name: &Ident) -> bool {
+        let sig = &self.sig;
+        let is_parameter = |mut ty: &Type| {
+            while let Type::Reference(reference) = ty {
+                ty = &reference.elem;
+            }
+            match ty {
+                Type::ImplTrait(_) => true,
+                Type::Path(path) => {
+                    let parameters = || sig.generics.type_params();
+                    let ident = path.path.get_ident();
+                    ident.is_some_and(|ident| parameters().any(|it| it.ident == *ident))
+                }
+                _ => false,
+            }
+        };
+        sig.inputs.iter().any(|argument| match argument {
+            FnArg::Typed(it) => {
+                let named =
+                    matches!(&*it.pat, Pat::Ident(pat) if pat.ident.unraw() == name.unraw());
+                named && is_parameter(&it.ty)
+            }
+            FnArg::Receiver(_) => false,
+        })
     }
 
     /// The names that the patterns of the arguments bind.

@@ -114,7 +114,7 @@ pub fn push(bytes: &[u8]) {
     let receiver = PushReceiver::new(
         Clock::real(),
         Margin::DEFAULT,
-        CHANNEL.to_owned(),
+        vec![CHANNEL.to_owned()],
         key,
         Some(Arc::downgrade(&listener) as Weak<dyn Listener>),
         Grants::Count,
@@ -138,6 +138,10 @@ impl Listener for Believer {
     fn hinted(&self, _: &Arc<str>, _: &str) {}
 
     fn freed(&self, _: &Arc<str>) {}
+
+    fn evicted(&self, key: &str, _: &str, is_proved: bool) {
+        assert!(!is_proved, "a forgery is believed: {key}");
+    }
 
     fn disconnected(&self) {}
 }

@@ -2,7 +2,7 @@
 //! of their own, then by keys that share a hash tag, then by their own again while the first master
 //! gives its locks' slots away.
 //!
-//! `cargo run --example cluster` starts three masters, and takes about 15 seconds; `-- --svg FILE`
+//! `cargo run -p dlock-examples --example cluster` starts three masters, and takes about 15 seconds; `-- --svg FILE`
 //! draws the run into FILE. Read `load` (what the tasks do) and `moves` (which slot went when);
 //! `picture` draws both.
 

@@ -1,10 +1,11 @@
 //! Draws the run: above, each lock that is held, at the height of its slot; below, how many locks
-//! each master gave. Time goes to the right, and each master has a colour.
+//! each master granted, and a legend. Time goes to the right, and each master has a colour.
 
 use std::time::Duration;
 
+use crate::load::Hold;
 use crate::moves::SLOTS;
-use crate::sheet::{INK, LINE, SOFT, Sheet};
+use crate::sheet::{INK, LEGEND_ROW, LINE, SOFT, Sheet};
 use crate::{MASTERS, Record};
 
 const WIDTH: f64 = 824.0;
@@ -14,15 +15,15 @@ const BEGIN: f64 = 112.0;
 const END: f64 = 814.0;
 
 /// The slots, from the first to the last one.
-const TOP: f64 = 30.0;
+const TOP: f64 = 46.0;
 const HEIGHT: f64 = 270.0;
 
 /// The counts, from the most to none.
-const COUNTS: f64 = 340.0;
+const COUNTS: f64 = 366.0;
 const COUNTS_HEIGHT: f64 = 100.0;
 
 /// Half the height of a lock.
-const HALF: f64 = 1.5;
+const HALF: f64 = 1.0;
 
 /// Pauses between two holds up to this are not drawn.
 const PAUSE: Duration = Duration::from_millis(60);
@@ -32,13 +33,16 @@ const STEP: Duration = Duration::from_millis(250);
 
 const COLOURS: [&str; MASTERS] = ["#0969da", "#1a7f37", "#bc4c00"];
 /// Of a slot that is being moved.
-const MOVES: &str = "#d0d7de";
+const MOVES: &str = "#afb8c1";
 const NAMES: [&str; MASTERS] = ["first master", "second master", "third master"];
 const PARTS: [&str; 3] = [
-    "keys in slots of their own",
-    "keys that share a tag",
-    "their own again; slots move",
+    "each key in its own slot",
+    "all keys share a hash tag",
+    "own slots again; those of the first master move",
 ];
+
+/// The columns of the legend.
+const LEGEND: [f64; 4] = [0.0, 160.0, 380.0, 610.0];
 
 pub(crate) fn svg(record: &Record) -> String {
     let [.., end] = record.parts;
@@ -48,8 +52,11 @@ pub(crate) fn svg(record: &Record) -> String {
     sheet.parts(record, bottom);
     sheet.slots(record);
     sheet.counts(record);
-    let title = "Locks over the slots of a cluster of three masters: held locks by slot, and locks that each master gave; time goes to the right.";
-    sheet.finish((WIDTH, bottom + 22.0), "cluster", title)
+    let legend = bottom + 42.0;
+    sheet.legend(legend);
+    let title = "Locks over the slots of a cluster of three masters: held locks by slot, and locks that each master granted; time goes to the right.";
+    let height = legend + 2.0 * LEGEND_ROW + 6.0;
+    sheet.finish((WIDTH, height), "cluster", title)
 }
 
 impl Sheet {
@@ -74,7 +81,7 @@ impl Sheet {
     }
 
     fn slots(&mut self, record: &Record) {
-        self.text(0.0, TOP - 14.0, "start", SOFT, "held locks, by slot");
+        self.text(0.0, TOP - 14.0, "start", SOFT, "held locks by slot");
         let share = HEIGHT / real(MASTERS);
         for (at, (name, colour)) in NAMES.iter().zip(COLOURS).enumerate() {
             let middle = TOP + share * (real(at) + 0.5);
@@ -88,26 +95,57 @@ impl Sheet {
             }
         }
         for run in runs(record) {
-            let colour = COLOURS.get(run.master).unwrap_or(&INK);
+            let colour = COLOURS.get(run.master).copied().unwrap_or(INK);
             self.at_slot(run.slot, [run.from, run.to], colour);
         }
+        self.one_slot(record);
         for moved in record.moves.all() {
             self.at_slot(moved.slot, [moved.from, moved.until], MOVES);
         }
     }
 
-    fn at_slot(&mut self, slot: u16, [from, to]: [Duration; 2], colour: &str) {
-        let y = TOP + f64::from(slot) / f64::from(SLOTS) * HEIGHT - HALF;
+    /// Says at its line that the second part has one slot.
+    fn one_slot(&mut self, record: &Record) {
+        let [_, from, to, _] = record.parts;
+        let in_part = |hold: &&Hold| (from..to).contains(&hold.from);
+        if let Some(hold) = record.holds.iter().find(in_part) {
+            let x = f64::midpoint(self.x(from), self.x(to));
+            let y = height(hold.slot) - 12.0;
+            self.text(x, y, "middle", SOFT, "all of them in one slot");
+        }
+    }
+
+    fn at_slot(&mut self, slot: u16, [from, to]: [Duration; 2], colour: &'static str) {
         let (x, to) = (self.x(from), self.x(to));
-        let (width, height) = ((to - x).max(0.5), 2.0 * HALF);
-        self.put(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{colour}\"/>"
-        ));
+        self.rect((x, to - x), height(slot), HALF, (colour, colour));
+    }
+
+    fn legend(&mut self, top: f64) {
+        let [moves, ..] = LEGEND;
+        let masters = COLOURS.iter().zip(NAMES).zip(LEGEND.into_iter().skip(1));
+        for ((colour, name), x) in masters {
+            let text = format!("granted by the {name}");
+            self.explain_bar((x, top), 0, (colour, colour), &text);
+        }
+        self.explain_bar((moves, top), 0, (MOVES, MOVES), "slot being moved");
+        let above = "Above: a line for each slot, coloured by the master that granted its locks. \
+             Pauses up to 60 ms are not drawn.";
+        let below =
+            "Below: the locks that each master granted per second. Dashed lines: the load changes.";
+        for (text, row) in [(above, 1.0), (below, 2.0)] {
+            self.text(0.0, top + row * LEGEND_ROW, "start", INK, text);
+        }
     }
 
     /// A line for each master.
     fn counts(&mut self, record: &Record) {
-        self.text(0.0, COUNTS - 14.0, "start", SOFT, "locks taken a second");
+        self.text(
+            0.0,
+            COUNTS - 18.0,
+            "start",
+            SOFT,
+            "locks granted per second",
+        );
         let [.., end] = record.parts;
         let steps = end.as_millis() / STEP.as_millis();
         let steps = u32::try_from(steps).unwrap_or(0);
@@ -136,6 +174,11 @@ impl Sheet {
             ));
         }
     }
+}
+
+/// The height of a slot in the picture.
+fn height(slot: u16) -> f64 {
+    TOP + f64::from(slot) / f64::from(SLOTS) * HEIGHT
 }
 
 /// Holds of a slot at a master, one right after the other.

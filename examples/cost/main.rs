@@ -1,7 +1,7 @@
 //! Measures what the attribute costs in compile time, bytes of the future, and allocations: the
-//! table of `docs/inside/expansion.md`.
+//! table of `docs/notes/expansion.md`.
 //!
-//! `cargo run --release --example cost [-- --functions N --rounds N]` prints it on stdout, and its
+//! `cargo run --release -p dlock-examples --example cost [-- --functions N --rounds N]` prints it on stdout, and its
 //! progress on stderr. Compile time needs an otherwise idle machine; the CPU time beside it is less
 //! sensitive. No server is needed.
 

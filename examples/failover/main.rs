@@ -3,7 +3,7 @@
 //!
 //! In the first the master is killed, and its replicas have the lock. In the second it is cut off
 //! from its replicas and sentinels together with the holder, so two believe in the lock for a
-//! moment, and the resource decides. `cargo run --example failover [-- --svg FILE]` starts its own
+//! moment, and the resource decides. `cargo run -p dlock-examples --example failover [-- --svg FILE]` starts its own
 //! servers and sentinels, prints each event when it happens, and draws both into FILE.
 //!
 //! Read `stories` first, then `stage` (what holder and waiter do) and `resource`; `servers` starts

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::record::{Event, Story, What, Who};
-use crate::sheet::{INK, LINE, SOFT, Sheet};
+use crate::sheet::{INK, LEGEND_ROW, LINE, Look, SOFT, Sheet};
 
 const WIDTH: f64 = 824.0;
 
@@ -16,31 +16,28 @@ const END: f64 = 755.0;
 const ROW: f64 = 32.0;
 const HALF: f64 = 11.0;
 
+/// The height of a renewal's mark: between the bar's edge and its text.
+const RENEWAL: f64 = 4.0;
+
+/// Half the distance between the holder's writes and those of the waiter: marks of one moment stand
+/// one above the other.
+const WRITES: f64 = 6.5;
+
 const ENDS: &str = "#82071e";
 const HOLDER: &str = "#116329";
 const WAITER: &str = "#0a3069";
 
-/// How a bar is drawn, and its text.
-#[derive(Clone, Copy, PartialEq)]
-struct Look {
-    line: &'static str,
-    filling: &'static str,
-    text: &'static str,
-}
+const MASTER: Look = (SOFT, "#f6f8fa");
+const CUT_OFF: Look = (ENDS, "#ffcecb");
+const WAITS: Look = (WAITER, "#ddf4ff");
+const HAS_IT: Look = (HOLDER, "#dafbe1");
+const NO_ANSWER: Look = ("#7d4e00", "#fff8c5");
 
-const fn look(line: &'static str, filling: &'static str, text: &'static str) -> Look {
-    Look {
-        line,
-        filling,
-        text,
-    }
-}
+/// Where two have the lock.
+const BOTH: Look = ("#ffebe9", "#ffebe9");
 
-const MASTER: Look = look(SOFT, "#f6f8fa", "the master");
-const CUT_OFF: Look = look(ENDS, "#ffebe9", "answers the holder still");
-const WAITS: Look = look(WAITER, "#ddf4ff", "waits");
-const HAS_IT: Look = look(HOLDER, "#dafbe1", "has the lock");
-const NO_ANSWER: Look = look("#7d4e00", "#fff8c5", "renewals unanswered");
+/// The columns of the legend.
+const LEGEND: [f64; 3] = [0.0, 250.0, 488.0];
 
 pub(crate) fn svg(stories: &[Story]) -> String {
     let longest = stories.iter().map(Story::length).max();
@@ -50,8 +47,9 @@ pub(crate) fn svg(stories: &[Story]) -> String {
         top = sheet.panel(story, top);
     }
     sheet.legend(top);
+    top += 3.0 * LEGEND_ROW;
     let title = "Two failovers: masters, holder, waiter and resource; time goes to the right.";
-    sheet.finish((WIDTH, top + 8.0), "failover", title)
+    sheet.finish((WIDTH, top + 6.0), "failover", title)
 }
 
 impl Sheet {
@@ -65,8 +63,9 @@ impl Sheet {
         let bottom = row(4.0) + 20.0;
         self.axis(story, row(0.0) - HALF - 6.0, bottom);
         if let Some((from, to)) = story.overlap() {
-            let (top, end) = (row(1.5), row(4.0) + HALF);
-            self.shade(self.x(from), self.x(to), top, end);
+            let x = self.x(from);
+            let (middle, half) = (row(2.75), 1.25 * ROW + HALF);
+            self.rect((x, self.x(to) - x), middle, half, BOTH);
         }
         self.masters(story, row(0.0), row(1.0));
         self.actor(story, Who::Holder, row(2.0));
@@ -106,14 +105,15 @@ impl Sheet {
         let is_end = |what| matches!(what, What::Killed | What::CutOff);
         let left = story.first(Who::Servers, is_end).unwrap_or(end);
         self.name("server 1", old);
-        self.bar(MASTER, Duration::ZERO, left, old);
+        self.bar(MASTER, &["master"], Duration::ZERO, left, old);
         if story.count(What::CutOff) > 0 {
-            self.bar(CUT_OFF, left, story.last_answer().unwrap_or(end), old);
+            let last = story.last_answer().unwrap_or(end);
+            self.bar(CUT_OFF, &["still answers the holder"], left, last, old);
         }
         for Event { at, what, .. } in story.of(Who::Servers).skip(1) {
             if let What::Master(server) = what {
                 self.name(&format!("server {}", server + 1), new);
-                self.bar(MASTER, *at, end, new);
+                self.bar(MASTER, &["master"], *at, end, new);
             }
         }
     }
@@ -121,6 +121,13 @@ impl Sheet {
     /// What the holder or the waiter does, and why it ends.
     fn actor(&mut self, story: &Story, who: Who, y: f64) {
         self.name(&who.to_string(), y);
+        let fence = format!("fence {}", story.rank(who));
+        let holds = format!("holds the lock, {fence}");
+        let texts: [(Look, &[&str]); 3] = [
+            (WAITS, &["waits"]),
+            (HAS_IT, &[&holds, &fence]),
+            (NO_ANSWER, &["renewals unanswered"]),
+        ];
         let mut under_way: Option<(Look, Duration)> = None;
         for Event { at, what, .. } in story.of(who) {
             let next = match what {
@@ -134,19 +141,20 @@ impl Sheet {
                 continue;
             }
             if let Some((look, from)) = under_way {
-                self.bar(look, from, *at, y);
+                let texts = texts.iter().find(|it| it.0 == look);
+                self.bar(look, texts.map_or(&[], |it| it.1), from, *at, y);
             }
             under_way = next.map(|look| (look, *at));
         }
         for Event { at, .. } in story.of(who).filter(|it| it.what == What::Renewed) {
             let x = self.x(*at);
-            self.line((x, y - HALF), (x, y - HALF + 6.0), HOLDER, "");
+            self.line((x, y - HALF), (x, y - HALF + RENEWAL), HOLDER, "");
         }
         let end = story.of(who).find(|it| it.what.ends_work());
         if let Some(Event { at, what, .. }) = end {
             let text = match what {
                 What::Lost(_) => "lost",
-                What::Stopped { .. } => "refused: it stops",
+                What::Stopped { .. } => "refused, so it stops",
                 _ if story.of(who).any(|it| it.what == What::ReleaseUnclear) => "release unclear",
                 _ => "released",
             };
@@ -157,27 +165,41 @@ impl Sheet {
     fn resource(&mut self, story: &Story, y: f64) {
         self.name("resource", y);
         for Event { at, what, .. } in story.of(Who::Resource) {
-            self.mark(*what, self.x(*at), y);
+            let is_waiters = matches!(
+                what,
+                What::Accepted(Who::Waiter) | What::Refused(Who::Waiter)
+            );
+            let lane = if is_waiters { WRITES } else { -WRITES };
+            self.mark(*what, self.x(*at), y + lane);
         }
     }
 
-    fn legend(&mut self, y: f64) {
+    fn legend(&mut self, top: f64) {
+        let [left, middle, right] = LEGEND.map(|x| (x, top));
+        self.explain_bar(left, 0, MASTER, "master");
+        self.explain_bar(left, 1, CUT_OFF, "cut off, still answers the holder");
+        self.explain_bar(left, 2, BOTH, "both count on the lock");
+        self.explain_bar(middle, 0, WAITS, "waits for the lock");
+        self.explain_bar(middle, 1, HAS_IT, "holds the lock");
+        self.explain_bar(middle, 2, NO_ANSWER, "holds it, renewals unanswered");
+        let (x, y) = self.explain(middle, 3, "the lease is renewed");
+        self.line((x, y - RENEWAL / 2.0), (x, y + RENEWAL / 2.0), HOLDER, "");
+        let accepted = What::Accepted;
         let marks = [
-            (What::Accepted(Who::Holder), "accepts a write of the holder"),
-            (What::Accepted(Who::Waiter), "of the waiter"),
+            (accepted(Who::Holder), "a write of the holder is accepted"),
+            (accepted(Who::Waiter), "a write of the waiter is accepted"),
             (
                 What::Refused(Who::Holder),
-                "refuses one, whose fence is lower than one that it has seen",
+                "a write of the holder is refused: the resource",
             ),
         ];
-        let mut x = 6.0;
-        for (mark, text) in marks {
+        for ((mark, text), row) in marks.into_iter().zip(0..) {
+            let (x, y) = self.explain(right, row, text);
             self.mark(mark, x, y);
-            self.text(x + 12.0, y, "start", INK, text);
-            x += 34.0 + 5.8 * count(text);
         }
-        self.line((x, y - 3.0), (x, y + 3.0), HOLDER, "");
-        self.text(x + 8.0, y, "start", INK, "a renewal");
+        self.explain(right, 3, "has already seen a higher fence");
+        let fences = "fences, shortened: 1 &lt; 2";
+        self.text(0.0, top + 3.0 * LEGEND_ROW, "start", INK, fences);
     }
 
     /// What the resource says to a write.
@@ -201,30 +223,13 @@ impl Sheet {
         self.text(0.0, y, "start", INK, text);
     }
 
-    /// A bar with its text, if that fits.
-    fn bar(&mut self, look: Look, from: Duration, to: Duration, y: f64) {
+    /// A bar with the first of these texts that fits.
+    fn bar(&mut self, look: Look, texts: &[&str], from: Duration, to: Duration, y: f64) {
         let (x, width) = (self.x(from), self.x(to) - self.x(from));
-        let Look {
-            line,
-            filling,
-            text,
-        } = look;
-        self.put(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{}\" rx=\"3\" fill=\"{filling}\" stroke=\"{line}\" stroke-width=\"1.5\"/>",
-            y - HALF,
-            2.0 * HALF
-        ));
-        if width > 7.0 * count(text) {
-            self.text(x + width / 2.0, y, "middle", line, text);
+        self.rect((x, width), y, HALF, look);
+        if let Some(text) = texts.iter().find(|it| width > 7.0 * count(it)) {
+            self.text(x + width / 2.0, y, "middle", look.0, text);
         }
-    }
-
-    fn shade(&mut self, from: f64, to: f64, top: f64, bottom: f64) {
-        self.put(format_args!(
-            "<rect x=\"{from:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"#ffebe9\"/>",
-            to - from,
-            bottom - top
-        ));
     }
 }
 

@@ -98,6 +98,18 @@ impl Story {
         (from < to).then_some((from, to))
     }
 
+    /// The place of the fence that was granted to `who`, from 1 for the lowest. For the picture: the
+    /// fences themselves have 19 digits.
+    pub(crate) fn rank(&self, who: Who) -> usize {
+        let fence = |event: &Event| match event.what {
+            What::Granted(fence) => Some(fence),
+            _ => None,
+        };
+        let own = self.of(who).find_map(fence);
+        let lower = self.events.iter().filter_map(fence);
+        1 + lower.filter(|it| Some(*it) < own).count()
+    }
+
     pub(crate) fn count(&self, what: What) -> usize {
         self.events.iter().filter(|it| it.what == what).count()
     }

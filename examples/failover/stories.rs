@@ -21,7 +21,7 @@ pub(crate) async fn killed(record: &Record, mut servers: Servers) -> Result<(), 
         renewed_every: Duration::from_millis(500),
     };
     let stage = Stage::new(record, &servers, lease).await?;
-    record.begin("1. The master is killed. Its replicas have the lock.");
+    record.begin("1. The master is killed. Its replicas have a copy of the lock.");
     record.add(Who::Servers, What::Master(servers.agreed(0..3).await?));
     let held = stage.acquire(Who::Holder).await?;
     servers.replicated().await?;
@@ -58,7 +58,7 @@ pub(crate) async fn cut_off(record: &Record, servers: Servers) -> Result<(), Fai
         renewed_every: Duration::from_millis(500),
     };
     let stage = Stage::new(record, &servers, lease).await?;
-    record.begin("2. The master is cut off with the holder, from replicas and sentinels.");
+    record.begin("2. Master and holder are cut off from the replicas and the sentinels.");
     record.add(Who::Servers, What::Master(servers.agreed(0..3).await?));
     let held = stage.acquire(Who::Holder).await?;
 

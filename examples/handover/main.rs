@@ -5,13 +5,13 @@
 //! server (no local hand-off). It measures the time from just before a holder's `release()` to the
 //! first line of the next body, on `CLOCK_MONOTONIC`, which all processes of a machine share. For
 //! comparison it measures one message through this server, from the PUBLISH of one process until
-//! another one receives it. `cargo run --release --example handover [-- --rounds N]` starts a
+//! another one receives it. `cargo run --release -p dlock-examples --example handover [-- --rounds N]` starts a
 //! private `redis-server`; `DLOCK_URL` names another, which should be idle, because its commands
 //! are counted.
 
 mod lab;
 mod parts;
-#[path = "../server.rs"]
+#[path = "../first/server.rs"]
 mod server;
 
 use std::error::Error;

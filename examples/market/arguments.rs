@@ -10,7 +10,7 @@ pub(crate) const HELP: &str = "\
 A marketplace: sellers list items, buyers buy them, and after each run the books are audited. In up to three ways, each with
 1/1, 5/1 and 5/5 sellers/buyers, all as fast as they can:
 
-    cargo run --release --example market [-- OPTIONS]
+    cargo run --release -p dlock-examples --example market [-- OPTIONS]
 
   --way watch    by WATCH/MULTI/EXEC, without a lock: look, then let Redis refuse the write if any offer came or went meanwhile
   --way market   under one lock, `market`, for every listing and every purchase

@@ -6,7 +6,7 @@
 //! Each run ends with an audit: an item that was sold twice, or money that appeared or vanished,
 //! ends the program with an error.
 //!
-//! `cargo run --release --example market [-- --seconds N --way watch|market|item --svg FILE]`
+//! `cargo run --release -p dlock-examples --example market [-- --seconds N --way watch|market|item --svg FILE]`
 //! starts a private `redis-server`; `DLOCK_URL` names another. Ctrl-C ends it early, with the
 //! results so far. `--help` explains the options and the figures.
 //!
@@ -21,7 +21,7 @@ mod error;
 mod goods;
 mod load;
 mod report;
-#[path = "../server.rs"]
+#[path = "../first/server.rs"]
 mod server;
 mod stall;
 #[cfg(test)]

@@ -186,13 +186,18 @@ fn ballot(node: &mut Node, text: &str, when: When, at: Duration) {
 /// The reply is an array of the node's time and the epoch that it drew.
 fn vote(node: &mut Node, text: &str, when: When, at: Duration) {
     let epoch = text.lines().nth(2).and_then(|it| it.strip_prefix(':'));
-    let Some(epoch) = epoch.and_then(|it| it.parse().ok()) else {
+    let epoch = epoch.and_then(|it| it.parse().ok());
+    // A release is answered by 0 or 1. That of the lock before may still be on its way.
+    let Some(epoch) = epoch.filter(|it| *it > 1) else {
         return;
     };
     if node.reached.is_some() {
         match when {
             When::Came => drop(node.voted.get_or_insert((at, epoch))),
-            When::Left => drop(node.arrived.get_or_insert(at)),
+            When::Left if node.voted.is_some_and(|(_, it)| it == epoch) => {
+                node.arrived.get_or_insert(at);
+            }
+            When::Left => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A lock of five independent servers. Four processes increment a counter under it while two of the
 //! servers are killed; then a third is killed, and no lock can be had.
 //!
-//! `cargo run --example quorum` starts its own servers and processes, and takes some ten seconds,
+//! `cargo run -p dlock-examples --example quorum` starts its own servers and processes, and takes some ten seconds,
 //! three of them because a server that was just started does not vote. `-- --svg FILE` draws one
 //! grant, with one slow node, into FILE.
 //!
@@ -12,8 +12,10 @@ mod grant;
 mod picture;
 mod resource;
 #[allow(dead_code, reason = "several servers are not announced one by one")]
-#[path = "../server.rs"]
+#[path = "../first/server.rs"]
 mod server;
+#[path = "../sheet.rs"]
+mod sheet;
 mod story;
 mod worker;
 

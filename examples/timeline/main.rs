@@ -1,7 +1,7 @@
 //! A contended minute: six tasks of three instances want one lock, and one of them hangs in it. The
 //! spans of dlock show who waited, who held it, how it went on, and whom it was taken from.
 //!
-//! `cargo run --example timeline` takes a minute, `-- --seconds N` another time; `--svg FILE` draws
+//! `cargo run -p dlock-examples --example timeline` takes a minute, `-- --seconds N` another time; `--svg FILE` draws
 //! it into a file as well. It starts a private `redis-server`; `DLOCK_URL` names another.
 //!
 //! Read `record` to see how spans become a history; `minute` is the minute, and `picture` draws it,
@@ -9,8 +9,9 @@
 
 mod picture;
 mod record;
-#[path = "../server.rs"]
+#[path = "../first/server.rs"]
 mod server;
+#[allow(dead_code, reason = "its legend is one row")]
 #[path = "../sheet.rs"]
 mod sheet;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::record::{History, Interval, What};
-use crate::sheet::{INK, LINE, SOFT, Sheet};
+use crate::sheet::{INK, LINE, Look, SOFT, Sheet};
 
 /// Columns of a row in the terminal.
 const COLUMNS: u32 = 100;
@@ -70,8 +70,6 @@ const HALF: f64 = 11.0;
 /// Of the lines between two holds.
 const THICK: &str = " stroke-width=\"1.2\"";
 
-/// Line and filling of a bar.
-type Look = (&'static str, &'static str);
 const WAITS: Look = ("#0a3069", "#ddf4ff");
 const HOLDS: Look = ("#116329", "#aceebb");
 const LOST: Look = ("#82071e", "#ffcecb");
@@ -135,13 +133,6 @@ impl Sheet {
             What::Holds if interval.outcome == "lost" => self.rect((x, width), y, HALF, LOST),
             What::Holds => self.rect((x, width), y, HALF, HOLDS),
         }
-    }
-
-    fn rect(&mut self, (x, width): (f64, f64), y: f64, half: f64, (line, filling): Look) {
-        let (top, height, width) = (y - half, 2.0 * half, width.max(1.0));
-        self.put(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\" fill=\"{filling}\" stroke=\"{line}\"/>"
-        ));
     }
 
     /// From the end of a hold to the beginning of the next one.

@@ -1,6 +1,6 @@
 //! A layer for `tracing` that keeps how long each span of dlock lasted, and in which task.
 //!
-//! It knows dlock's spans only by their names and fields, as docs/operate/metrics.md has them.
+//! It knows dlock's spans only by their names and fields, as docs/reference/metrics.md has them.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

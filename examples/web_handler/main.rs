@@ -1,7 +1,7 @@
 //! A small web shop with locked handlers, ready for production: start-up here, routes in `app`,
 //! statuses in `error`.
 //!
-//! `cargo run --example web_handler -- --listen 127.0.0.1:3000`, then
+//! `cargo run -p dlock-examples --example web_handler -- --listen 127.0.0.1:3000`, then
 //! `curl -d '{"id":"a1","buyer":"ann"}' -H content-type:application/json localhost:3000/items/7/purchases`,
 //! twice at once. `DLOCK_URL=redis://…` lets several instances take turns (then give them one
 //! database instead of `store`). `SHOP_BANK_URL` names a bank that is called by HTTP.

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{Cluster, until};
 use dlock_runtime::{
-    Batch, Config, Eviction, Fence, Finding, LockError, LockPool, LockRequest, Refusal, Wait,
+    Batch, Config, Eviction, Fence, Finding, LockError, LockPool, LockRequest, Notice, Refusal,
+    Wait,
 };
 
 use dlock_tests::served::{documented_cluster_rules, documented_user};
@@ -155,7 +156,7 @@ async fn an_administrator_sees_the_locks_of_a_slot_that_is_moving() {
             let shown = admin.show(&*key).await.unwrap().unwrap();
             let holder = shown.holders()[0].fingerprint();
             let eviction = admin.evict(&*key, holder).await;
-            assert_eq!(eviction.unwrap(), Eviction::Done, "{key}");
+            assert_eq!(eviction.unwrap(), Eviction::Done(Notice::Sent), "{key}");
             evicted.verify().await.unwrap_err();
         }
     };

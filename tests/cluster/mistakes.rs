@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_harness::{Cluster, RedisServer, until};
-use dlock_runtime::{Concern, Config, Finding, LockError, LockPool, UnavailableCause};
+use dlock_runtime::{Concern, Config, Credentials, Finding, LockError, LockPool, UnavailableCause};
 use dlock_tests::served::{documented_cluster_rules, documented_user};
 use dlock_tests::works;
 
@@ -44,6 +44,28 @@ async fn what_a_cluster_has_not_is_refused_before_anything_is_sent() {
     says(config().counter_per_slot(), "counter_per_slot: ").await;
     says(config().min_replicas(1), "min_replicas: ").await;
     says(config().min_aof(1), "min_aof: ").await;
+}
+
+/// The provider may give a better one next time, so a call waits for it.
+#[tokio::test]
+async fn a_refused_login_of_a_provider_is_named_and_waited_for() {
+    let cluster = Cluster::start(3).await;
+    let provider = || async { Ok::<_, std::io::Error>(Credentials::new("ann", "pass")) };
+    let config = config(&cluster).credentials(provider);
+    let error = LockPool::connect(config.clone()).await.unwrap_err();
+    let text = format!("{error:?}");
+    let begins = "Unavailable: the login at redis failed: check the user";
+    assert!(
+        text.starts_with(begins) && text.contains("127.0.0.1:"),
+        "{text}"
+    );
+    let pool = LockPool::connect(config.lazy()).await.unwrap();
+    let waits = tokio::spawn(pool.lock("k").wait(CAP).acquire());
+    for node in &cluster.nodes {
+        let user = ["ACL", "SETUSER", "ann", "on", ">pass", "~*", "&*", "+@all"];
+        node.cmd(&user).await;
+    }
+    waits.await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// It answers for its primary, and is never asked for a lock.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dlock_harness::{Cluster, until};
-use dlock_runtime::{Eviction, LockError, Wait};
+use dlock_runtime::{Eviction, LockError, Notice, Wait};
 
 use crate::{CAP, key_at, pool};
 
@@ -132,7 +132,7 @@ async fn an_administrator_sees_all_nodes() {
         if number < 6 {
             let holder = shown.holders()[0].fingerprint();
             let evicted = pool.admin().evict(&*key, holder).await;
-            assert_eq!(evicted.unwrap(), Eviction::Done);
+            assert_eq!(evicted.unwrap(), Eviction::Done(Notice::Sent));
             guard.verify().await.unwrap_err();
         }
     }

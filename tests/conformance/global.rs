@@ -1,11 +1,13 @@
 //! The global pools of a process. They can't be reset, so each test runs in a process of its own.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
+use dlock_runtime::{Config, LockError, LockListener, LockPool, LostCause, distributed_lock};
 use dlock_tests::alone;
+use futures_util::FutureExt;
 
-use crate::backends::{LONG, ms, patient};
+use crate::backends::{LONG, is_lost, ms, patient};
 
 #[distributed_lock(key = "k", ttl = "60s", wait = "0s")]
 async fn annotated() -> Result<&'static str, LockError> {
@@ -253,6 +255,86 @@ fn after_shutdown_no_lock_is_given() {
     });
 }
 
+/// A program that restarts its parts, or a plugin that is loaded again.
+#[test]
+fn after_a_finished_shutdown_init_makes_another_pool() {
+    alone_on(
+        "global::after_a_finished_shutdown_init_makes_another_pool",
+        true,
+        async {
+            let init = || dlock_runtime::init("memory://");
+            let init_named = || dlock_runtime::init_named("billing", "memory://");
+            let (old, _) = (init().await.unwrap(), init_named().await.unwrap());
+            let held = old.lock("k").ttl(LONG).acquire().await.unwrap();
+            let is_closing = || dlock_runtime::closing().now_or_never().is_some();
+            let closing = dlock_runtime::closing();
+            assert!(!is_closing());
+            // It waits for the held lock.
+            let mut shutdown = Box::pin(dlock_runtime::shutdown());
+            assert!(futures_util::poll!(&mut shutdown).is_pending());
+            closing.await;
+            assert!(is_closing());
+            config_error(init().await, "is being shut down");
+            config_error(init_named().await, "is being shut down");
+            drop(shutdown);
+            config_error(init().await, "is being shut down");
+            assert_eq!(dlock_runtime::shutdown().await.held(), 1);
+            assert!(matches!(annotated().await, Err(LockError::ShutDown)));
+            assert!(is_closing(), "until there is another pool");
+            let (one, two) = tokio::join!(init(), init());
+            assert_eq!(u8::from(one.is_ok()) + u8::from(two.is_ok()), 1);
+            let new = one.or(two).unwrap();
+            let alone = dlock_runtime::init_named("alone", "memory://").await;
+            let alone = alone.unwrap();
+            let of_alone = alone.lock("k").ttl(LONG).acquire().await.unwrap();
+            let mut ends = Box::pin(alone.shutdown());
+            assert!(futures_util::poll!(&mut ends).is_pending());
+            assert!(!is_closing(), "one of them ends by itself");
+            drop(of_alone);
+            init_named().await.unwrap();
+            assert_eq!(
+                annotated().await.unwrap(),
+                "ran",
+                "in a new server in memory"
+            );
+            assert_eq!(annotated_for_billing().await.unwrap(), "ran");
+            assert!(held.is_held(), "the guard stays with its pool");
+            held.release().await.unwrap();
+            let refused = old.lock("k").acquire().await;
+            assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+            config_error(init().await, "call it once, in main");
+            drop(new.lock("k").acquire().await.unwrap());
+        },
+    );
+}
+
+/// The pool that another replaces is dropped then, and with it what the program gave it.
+#[test]
+fn what_a_former_pool_drops_may_use_the_pool() {
+    struct Asks(mpsc::Sender<Result<bool, mpsc::RecvTimeoutError>>);
+    impl LockListener for Asks {}
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            let (there, here) = mpsc::channel();
+            // Not on this thread, which would wait for ever if the pools were locked.
+            std::thread::spawn(move || there.send(dlock_runtime::pool().is_ok()));
+            self.0.send(here.recv_timeout(LONG)).unwrap();
+        }
+    }
+    alone_on(
+        "global::what_a_former_pool_drops_may_use_the_pool",
+        false,
+        async {
+            let (told, hears) = mpsc::channel();
+            let config = Config::new("memory://").listener(Asks(told));
+            drop(dlock_runtime::init(config).await.unwrap());
+            assert!(dlock_runtime::shutdown().await.is_complete());
+            dlock_runtime::init("memory://").await.unwrap();
+            assert_eq!(hears.recv(), Ok(Ok(true)));
+        },
+    );
+}
+
 /// On tokio's paused clock, so that the five seconds take no time.
 #[test]
 fn shutdown_counts_what_is_still_held_after_five_seconds() {
@@ -272,6 +354,12 @@ fn shutdown_counts_what_is_still_held_after_five_seconds() {
                 b.acquire().await.unwrap(),
                 c.acquire().await.unwrap(),
             );
+            let endless = |pool: &LockPool| {
+                let body = pool.lock("body").ttl(LONG).renew();
+                tokio::spawn(body.run(async |_| std::future::pending::<()>().await))
+            };
+            let bodies = [endless(&pool), endless(&named)];
+            tokio::task::yield_now().await;
             let begun = tokio::time::Instant::now();
             let drained = dlock_runtime::shutdown().await;
             assert_eq!(
@@ -279,7 +367,10 @@ fn shutdown_counts_what_is_still_held_after_five_seconds() {
                 (3, 0, false)
             );
             assert_eq!(begun.elapsed(), Duration::from_secs(5));
-            assert!(held.0.is_held(), "nothing is taken away");
+            assert!(held.0.is_held(), "no guard is taken away");
+            for body in bodies {
+                is_lost(body.await.unwrap(), LostCause::ShutDown);
+            }
             drop(held);
             assert!(dlock_runtime::shutdown().await.is_complete());
         },

@@ -148,16 +148,14 @@ async fn a_key_has_a_queue_of_its_own_whatever_its_braces_say() {
         let (one, two) = (one.acquire().await.unwrap(), two.acquire().await.unwrap());
         let waiting = |key: &str| tokio::spawn(pool.lock(key).ttl(LONG).wait(LONG).acquire());
         let waiters = [waiting(plain), waiting(tagged)];
-        let queues = [
-            format!("{namespace}@w:{{{namespace}{plain}}}"),
-            format!("{namespace}@w#{tagged}"),
-        ];
-        until("each waits in a queue of its own", LONG, async || {
-            let [one, two] = [&queues[0], &queues[1]];
-            let length = async |key: &str| server.ask::<usize>(&["ZCARD", key]).await;
-            length(one).await == 1 && length(two).await == 1
-        })
-        .await;
+        let of = [format!(":{{{namespace}{plain}}}"), format!("#{tagged}")];
+        let sets = ["@w", "@a"].map(|set| of.clone().map(|of| format!("{namespace}{set}{of}")));
+        for set in sets.as_flattened() {
+            until("each waits in a queue of its own", LONG, async || {
+                server.ask::<usize>(&["ZCARD", set]).await == 1
+            })
+            .await;
+        }
         one.release().await.unwrap();
         two.release().await.unwrap();
         for waiter in waiters {

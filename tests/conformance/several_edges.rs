@@ -1,24 +1,31 @@
 //! Edge cases of several keys: what happens to all if one is lost, busy, nested, late or can't be
 //! had.
 
+use std::future::pending;
+
 use dlock_harness::RedisServer;
 use dlock_harness::polls::{Cut, When, dropped_at};
-use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, distributed_lock};
+use dlock_runtime::{
+    Config, LockError, LockGuard, LockOrder, LockPool, LockRequest, LostCause, Released, Wait,
+    distributed_lock,
+};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, is_free, ms, patient, settled, soon};
+use crate::backends::{LONG, given_back, is_free, is_lost, ms, patient, settled, soon};
 
 on_every_backend!(
     scripts:
     a_downgrade_of_several_lets_readers_in_at_each,
     a_body_that_still_holds_one_of_several_does_not_wait_for_itself,
     several_where_the_body_reads_one,
+    several_that_the_body_holds_are_joined,
     several_that_are_dropped_while_they_wait,
     several_and_shutdown,
     shutdown_while_several_wait,
     extending_several;
     scripts_and_seconds:
     the_first_ones_last_while_each_of_many_is_waited_for,
+    several_are_stopped_at_shutdown_after_what_is_inside,
 );
 
 #[distributed_lock(keys = ["a", "b"], ttl = "2s", on_lost = "finish", guard = lock, pool = pool.clone())]
@@ -115,6 +122,29 @@ async fn several_and_shutdown(pool: LockPool) {
     assert!(matches!(both, Err(LockError::ShutDown)), "{both:?}");
 }
 
+async fn several_are_stopped_at_shutdown_after_what_is_inside(pool: LockPool) {
+    let both = pool.lock_all(["a", "b"]).ttl(LONG);
+    let both = both.run(async |both: &LockGuard| {
+        let inner = pool
+            .lock("c")
+            .ttl(LONG)
+            .run(async |_| pending::<()>().await);
+        is_lost(inner.await, LostCause::ShutDown);
+        assert!(both.parts().all(LockGuard::is_held), "the inner one first");
+        pending::<()>().await;
+    });
+    let shutdown = async {
+        soon("all are held", async || pool.status().unwrap().held == 3).await;
+        pool.shutdown().await
+    };
+    let (both, drained) = tokio::join!(both, shutdown);
+    is_lost(both, LostCause::ShutDown);
+    assert!(drained.is_complete(), "{drained:?}");
+    for key in ["a", "b", "c"] {
+        assert!(pool.holder(key).await.unwrap().is_none(), "{key}");
+    }
+}
+
 async fn shutdown_while_several_wait(pool: LockPool) {
     let other = pool.lock("b").ttl(LONG).acquire().await.unwrap();
     let waiting = tokio::spawn(pool.lock_all(["a", "b"]).ttl(LONG).wait(LONG).acquire());
@@ -165,6 +195,25 @@ async fn the_first_ones_last_while_each_of_many_is_waited_for(pool: LockPool) {
         other.release().await.unwrap();
     }
     drop(waiting.await.unwrap().unwrap());
+}
+
+/// Even while the pool is being shut down, if the body holds all of them.
+async fn several_that_the_body_holds_are_joined(pool: LockPool) {
+    let reads = |request: LockRequest| request.ttl(LONG).read().wait(Wait::Once);
+    let both = || reads(pool.lock_all(["a", "b"]));
+    let one = reads(pool.lock("a")).run(async |_| both().run(async |_| ()).await);
+    one.await.unwrap().unwrap();
+    let all = both().run(async |_| {
+        pool.closing().await;
+        both().run(async |_| ()).await
+    });
+    let shutdown = async {
+        soon("both are held", async || pool.status().unwrap().held == 2).await;
+        pool.shutdown().await
+    };
+    let (joined, drained) = tokio::join!(all, shutdown);
+    joined.unwrap().unwrap();
+    assert!(drained.is_complete(), "{drained:?}");
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ pub(crate) fn page(path: &str) -> Page {
 fn each_argument_has_a_row() {
     let accepted = texts(ARGUMENTS, "ARGUMENTS");
     assert!(accepted.contains(&"ttl"), "{accepted:?}");
-    assert_eq!(arguments(&page("README.md")), accepted);
+    assert_eq!(arguments(&page("docs/reference/arguments.md")), accepted);
     let attribute = Page::parse("dlock-macros/src/attribute.md", ATTRIBUTE);
     assert_eq!(arguments(&attribute), accepted);
 }
@@ -97,7 +97,7 @@ fn each_argument_has_a_row() {
 #[test]
 fn each_setting_has_a_row() {
     assert_eq!(
-        settings(&page("docs/operate/configuration.md")),
+        settings(&page("docs/reference/configuration.md")),
         accepted_settings()
     );
 }

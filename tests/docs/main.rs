@@ -29,7 +29,7 @@ fn complaints(of: impl Fn(&Page) -> Vec<String>) -> String {
             .iter()
             .any(|page| page.path == "docs/inside/guarantees.md")
     );
-    assert!(pages.iter().any(|page| page.path == "docs/guide/fair.md"));
+    assert!(pages.iter().any(|page| page.path == "docs/kinds/fair.md"));
     pages.iter().flat_map(of).collect::<Vec<_>>().join("\n")
 }
 
@@ -39,7 +39,7 @@ fn every_link_leads_somewhere() {
     assert!(found.is_empty(), "{found}");
 }
 
-/// The pages in `docs/SUMMARY.md`, from which mdBook builds the book.
+/// The pages in `docs/SUMMARY.md`, from which mdBook builds the book: all but the notes.
 #[test]
 fn the_book_has_every_page_once() {
     let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
@@ -50,6 +50,7 @@ fn the_book_has_every_page_once() {
     listed.sort();
     let mut pages: Vec<String> = all(&root()).into_iter().map(|page| page.path).collect();
     pages.retain(|path| path.starts_with("docs/") && path != "docs/SUMMARY.md");
+    pages.retain(|path| !path.starts_with("docs/notes/"));
     assert_eq!(listed, pages);
 }
 
@@ -93,9 +94,27 @@ fn the_driver_reads_no_answer() {
 /// The guide has the table by which requests and settings are refused.
 #[test]
 fn what_servers_refuse_stands_in_the_guide() {
-    let page = std::fs::read_to_string(root().join("docs/operate/topologies.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/topologies/which.md")).unwrap();
     let rows: Vec<String> = dlock_runtime::__private::refused().collect();
     assert!(page.contains(&rows.join("\n")), "{}", rows.join("\n"));
+}
+
+/// There is one address of the repository, that of the manifest.
+#[test]
+fn programs_depend_on_the_repository_of_the_manifest() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, rest) = manifest.split_once("\nrepository = ").unwrap();
+    let address = rest.split_whitespace().next().unwrap();
+    let depends = format!("dlock-runtime = {{ git = {address} }}");
+    let mut places = 0;
+    for page in all(&root()) {
+        let lines = page.blocks.iter().flat_map(|block| block.text.lines());
+        for line in lines.filter(|line| line.starts_with("dlock-runtime = ")) {
+            assert!(line.starts_with(&depends), "{}: {line}", page.path);
+            places += 1;
+        }
+    }
+    assert_eq!(places, 2, "the README and the tutorial");
 }
 
 #[test]

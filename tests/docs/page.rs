@@ -83,23 +83,27 @@ pub(crate) fn read(root: &Path, path: &str) -> Option<Page> {
     Some(Page::parse(path, &text))
 }
 
-/// All pages at the root, in `docs/` and in its folders.
+/// All pages at the root, and in `docs/` with its folders.
 pub(crate) fn all(root: &Path) -> Vec<Page> {
-    let mut folders: Vec<String> = subfolders(&root.join("docs"))
-        .map(|name| format!("docs/{name}/"))
-        .collect();
-    folders.extend(["", "docs/"].map(str::to_owned));
-    let mut paths = Vec::new();
-    for folder in folders {
-        for entry in fs::read_dir(root.join(&folder)).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            if Path::new(&name).extension().is_some_and(|end| end == "md") {
-                paths.push(format!("{folder}{name}"));
-            }
-        }
+    let mut paths = named(root, "");
+    let mut folders = vec!["docs/".to_owned()];
+    while let Some(folder) = folders.pop() {
+        paths.extend(named(root, &folder));
+        let path = root.join(&folder);
+        let inner = subfolders(&path);
+        folders.extend(inner.map(|name| format!("{folder}{name}/")));
     }
     paths.sort();
     paths.iter().filter_map(|path| read(root, path)).collect()
+}
+
+/// The pages in a folder, not those of its folders.
+fn named(root: &Path, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(root.join(folder)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let is_page = |name: &String| Path::new(name).extension().is_some_and(|end| end == "md");
+    let pages = names.filter(is_page);
+    pages.map(|name| format!("{folder}{name}")).collect()
 }
 
 fn subfolders(folder: &Path) -> impl Iterator<Item = String> {

@@ -6,6 +6,8 @@
 //! processes that queue; `turns` tests how often and in which order they get the lock, `deaths` the
 //! same when some are killed, `fair` the strict order.
 //!
+//! `leaders` changes the leader again and again.
+//!
 //! `kinds` is about the kinds with several holders, whose holds `dlock_tests::overlaps` checks. `item` is
 //! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head), by `holders`
 //! (killed holders) and by `two_builds`.
@@ -23,6 +25,7 @@ mod heads;
 mod holders;
 mod item;
 mod kinds;
+mod leaders;
 mod processes;
 mod threads;
 mod turns;

@@ -70,19 +70,25 @@ async fn connections_that_are_lost_soon_are_spaced_out() {
     }
 }
 
-/// Nobody waits for what it would have made.
+/// Nobody waits for what it would have made: its caller has an error, or goes.
 #[tokio::test]
 async fn an_attempt_ends_with_its_pool() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    let config = Config::new(url).connect_timeout(4 * CAP).lazy();
-    let pool = LockPool::connect(config).await.unwrap();
-    pool.lock(ITEM).try_acquire().await.unwrap_err();
-    let (mut attempt, _) = listener.accept().await.unwrap();
-    drop(pool);
-    let mut said = Vec::new(); // and then its end
-    let ends = tokio::io::AsyncReadExt::read_to_end(&mut attempt, &mut said);
-    tokio::time::timeout(SOON, ends).await.unwrap().unwrap();
+    for goes in [false, true] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let config = Config::new(url).connect_timeout(4 * CAP).lazy();
+        let pool = LockPool::connect(config).await.unwrap();
+        let caller = tokio::spawn(pool.lock(ITEM).wait(Wait::Once).acquire());
+        let (mut attempt, _) = listener.accept().await.unwrap();
+        drop(pool);
+        if goes {
+            caller.abort();
+        }
+        assert!(caller.await.is_ok_and(|it| it.is_err()) != goes);
+        let mut said = Vec::new(); // and then its end
+        let ends = tokio::io::AsyncReadExt::read_to_end(&mut attempt, &mut said);
+        tokio::time::timeout(SOON, ends).await.unwrap().unwrap();
+    }
 }
 
 /// A refusal that will not pass is reported to all callers, not just to the one whose attempt met

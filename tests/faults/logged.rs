@@ -36,8 +36,9 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
     let held = held.acquire().await.unwrap();
     let address = lab.proxy.url();
     let says = [
-        ["can't connect to redis", address.as_str()],
+        ["can't connect to redis: ", address.as_str()],
         ["can't renew a lock", "\"told\""],
+        ["a lock is renewed again", "\"told\""],
     ];
     for so_far in 0..2 {
         let before = held.remaining();
@@ -53,6 +54,24 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
             assert_eq!(heard.len(), so_far + 1, "{says:?}: {heard:#?}");
         }
     }
+    held.release().await.unwrap();
+}
+
+/// The server answers, so there is no error of the connection.
+#[tokio::test]
+async fn a_renewal_that_the_server_refuses_is_told_once() {
+    record();
+    let server = RedisServer::start();
+    let pool = LockPool::connect(server.url()).await.unwrap();
+    let held = pool.lock("refused").ttl(LONG).renew_every(RENEWED);
+    let held = held.acquire().await.unwrap();
+    server.cmd(&["ACL", "SETUSER", "default", "-pexpire"]).await;
+    until("renewals fail", CAP, async || {
+        held.remaining() + RENEWED * 10 < LONG
+    })
+    .await;
+    let told = lines(&["can't renew a lock", "\"refused\"", "`LockPool::check`"]);
+    assert_eq!(told.len(), 1, "{told:?}");
     held.release().await.unwrap();
 }
 

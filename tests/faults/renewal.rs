@@ -146,11 +146,16 @@ async fn the_watchdog_connects_at_the_grant() {
     until("it has again", SOON, async || lab.proxy.live() == 2).await;
 }
 
+/// Its watchdog tries to connect for twice as long as a body may take to begin.
+fn patient(url: impl AsRef<str>) -> Config {
+    Config::new(url.as_ref()).connect_timeout(CAP)
+}
+
 /// A body of two ttls keeps its lock although only the connection works that the pool had.
 async fn keeps_over_the_pools_own(what: &str, pool: &LockPool) {
     let begun = Instant::now();
     let locked = pool.lock(ITEM).ttl(TTL).renew().run(async |_| {
-        assert!(begun.elapsed() < TTL / 2, "{what}: its body waited");
+        assert!(begun.elapsed() < CAP / 2, "{what}: its body waited");
         tokio::time::sleep(TTL * 2).await;
     });
     locked
@@ -175,14 +180,14 @@ async fn a_watchdog_that_can_t_connect() {
     let rows = [
         (
             "no descriptor",
-            Config::new(server.url()).connector(move |host, port| {
+            patient(server.url()).connector(move |host, port| {
                 let may = failing();
                 async move { may.map(|()| TcpStream::connect((host, port)))?.await }
             }),
         ),
         (
             "a name that is not resolved",
-            Config::new(server.url()).connector(move |host, port| {
+            patient(server.url()).connector(move |host, port| {
                 let may = hanging();
                 async move {
                     if may.is_err() {
@@ -192,7 +197,7 @@ async fn a_watchdog_that_can_t_connect() {
                 }
             }),
         ),
-        ("no token", Config::new(server.url()).credentials(password)),
+        ("no token", patient(server.url()).credentials(password)),
     ];
     join_all(rows.map(async |(what, config)| {
         let pool = LockPool::connect(config.namespace(format!("{what}:")))
@@ -206,7 +211,7 @@ async fn a_watchdog_that_can_t_connect() {
 #[tokio::test]
 async fn a_watchdog_whose_certificate_file_is_gone() {
     let (server, authority) = served::with_tls();
-    let pool = LockPool::connect(server.tls_url().unwrap());
+    let pool = LockPool::connect(patient(server.tls_url().unwrap()));
     let pool = pool.await.unwrap();
     std::fs::remove_file(authority.file()).unwrap();
     keeps_over_the_pools_own("no file", &pool).await;
@@ -218,9 +223,9 @@ async fn a_watchdog_that_no_server_has_a_place_for() {
     let servers = [(); 4].map(|()| RedisServer::start());
     let (one, nodes) = servers.split_first().unwrap();
     let nodes: Vec<_> = nodes.iter().map(|it| it.addr().to_string()).collect();
-    let quorum = Config::new(format!("redlock://{}", nodes.join(",")));
+    let quorum = patient(format!("redlock://{}", nodes.join(",")));
     let (one, quorum) = tokio::join!(
-        LockPool::connect(one.url()),
+        LockPool::connect(patient(one.url())),
         LockPool::connect(quorum.max_ttl(TTL)),
     );
     let (one, quorum) = (one.unwrap(), quorum.unwrap());

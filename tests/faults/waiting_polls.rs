@@ -60,7 +60,11 @@ async fn check_polls(server: &RedisServer, url: String) {
         let holder = item(&holding).acquire().await.unwrap();
         let waiter = waits(item(&waiting));
         let place = until_queued(server).await;
-        assert_eq!(place.split('|').nth(3), Some(""), "{place}");
+        let fields: Vec<&str> = place.split('|').collect();
+        let [_, kind, _, address, lease, ..] = fields[..] else {
+            panic!("{place}");
+        };
+        assert_eq!([kind, address, lease], ["x", "", "30000"], "{place}");
         until_polled(server).await;
         holder.release().await.unwrap();
         turn(waiter).await.guard.release().await.unwrap();

@@ -1,5 +1,5 @@
-//! Guarded writes that come late, or whose answer never comes: only the holder's are applied, and
-//! none after its time.
+//! Guarded writes that come late: only the holder's are applied. `unanswered` has those whose answer
+//! never comes.
 
 use std::time::Duration;
 
@@ -7,13 +7,10 @@ use dlock_harness::{Action, Child, until, wait};
 use dlock_runtime::{Batch, Config, LockError, LockPool, LostCause};
 
 use crate::body::lost;
-use crate::lab::{self, CAP, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, requests, sha, tell};
+use crate::lab::{self, CAP, ITEM, LONG, Lab, ON_SERVER, TTL, requests, tell};
 
 /// In the slot of the item's lock.
 const DATA: &str = "{lock:item}:data";
-
-/// A command timeout that leaves a test time to act.
-const LEISURELY: Duration = Duration::from_millis(1500);
 
 /// A pool over the proxy, for which a busy machine is no outage.
 async fn patient(lab: &Lab) -> LockPool {
@@ -37,10 +34,6 @@ async fn data(lab: &Lab) -> Vec<String> {
 fn is_gone(written: &Result<(), LockError>) -> bool {
     let gone = LostCause::Gone;
     matches!(written, Err(LockError::Lost { cause, .. }) if *cause == gone)
-}
-
-fn is_unclear(written: &Result<(), LockError>) -> bool {
-    matches!(written, Err(LockError::Unavailable { .. }))
 }
 
 const AS_A_LIST: &str = "redis.call('DEL', KEYS[1]) return redis.call('LPUSH', KEYS[1], 'theirs')";
@@ -93,55 +86,6 @@ async fn a_write_that_arrives_when_the_next_has_the_lock_is_not_applied() {
     let written = writing.await.unwrap();
     assert_eq!(lost(written), (LostCause::Deadline, false));
     assert_eq!(data(&lab).await, ["next"]);
-}
-
-/// Its caller was told that the outcome is unclear and may have gone on: the write must not be
-/// applied after what the caller did then.
-#[tokio::test]
-async fn a_write_that_arrives_after_its_time_is_not_applied_though_the_lock_is_held() {
-    let lab = Lab::new();
-    let pool = lab.pool_of(lab.config().command_timeout(LEISURELY)).await;
-    let monitor = lab.server.monitor();
-    let held = lab.proxy.on(requests("write"), Action::Hold);
-    let lock = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
-    let begun = std::time::Instant::now();
-    let written = lock.write(&batch("late")).await;
-    assert!(is_unclear(&written), "{written:?}");
-    assert!(begun.elapsed() < wait::scaled(LEISURELY + SLACK));
-    assert!(format!("{written:?}").contains("look before you repeat it"));
-    held.seen().await;
-    assert!(lock.is_held(), "an unclear answer ends no lease");
-    lab.proxy.release_held();
-    monitor.wait_for(&sha("write"), CAP).await;
-    direct(&lab).await.ping().await.unwrap(); // after the script, which runs in one step
-    assert_eq!(data(&lab).await, [""; 0]);
-}
-
-#[tokio::test]
-async fn a_cut_wire_leaves_a_write_unclear_and_applied_once_or_not_at_all() {
-    for (action, expected) in [
-        (Action::CutBefore, &[][..]),
-        (Action::CutAfter, &["once"]),
-        (Action::CutReply(1), &["once"]),
-    ] {
-        let lab = Lab::new();
-        let pool = patient(&lab).await;
-        let cut = lab.proxy.on(requests("write"), action);
-        let lock = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
-        let written = lock.write(&batch("once")).await;
-        assert!(is_unclear(&written), "{action:?}: {written:?}");
-        cut.seen().await;
-        assert_eq!(data(&lab).await, expected, "{action:?}");
-        // The lock is held throughout, and the next batch goes over a new connection.
-        let mut again = Err(LockError::ShutDown);
-        until("connected again", CAP, async || {
-            again = lock.write(&Batch::new().del(DATA)).await;
-            !is_unclear(&again)
-        })
-        .await;
-        again.unwrap();
-        assert_eq!(data(&lab).await, [""; 0]);
-    }
 }
 
 #[tokio::test]

@@ -83,6 +83,21 @@ async fn unused(
     Ok(held())
 }
 
+/// What a term gets of its arguments.
+#[distributed_lock(key = "lead:<id>:<name>", lead)]
+async fn lead<T: Display + Clone + Send + Sync>(
+    id: T,
+    _hushed: String,
+    _: String,
+    Named { name, .. }: Named,
+    (mut first, second): (Vec<u8>, Vec<u8>),
+    mut last: Vec<u8>,
+) -> Result<String, LockError> {
+    first.push(1);
+    last.extend(first.into_iter().chain(second));
+    Ok([id.to_string(), name, held(), last.len().to_string()].join(" "))
+}
+
 /// A pattern in the signature ignores a part of it.
 #[derive(Debug)]
 struct Named {
@@ -104,7 +119,7 @@ async fn returns_impl(id: impl Display) -> impl IntoIterator<Item = String> {
 }
 
 /// A type with methods.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shop {
     /// The pool of its methods.
     locks: LockPool,
@@ -115,6 +130,12 @@ impl Shop {
     #[distributed_lock(key = "new:<id>", pool = locks)]
     async fn new(id: u8, locks: LockPool) -> Result<Self, LockError> {
         Ok(Self { locks })
+    }
+
+    /// By value, for each term.
+    #[distributed_lock(key = "leads", lead, pool = self.locks)]
+    async fn leads(self) -> Result<Self, LockError> {
+        Ok(self)
     }
 
     /// By reference.
@@ -145,6 +166,11 @@ mod forbidden_groups {
     #![cfg_attr(not(feature = "sites"), forbid(nonstandard_style))]
 
     use super::{LockError, distributed_lock, held};
+
+    #[distributed_lock(key = "leads", lead)]
+    pub(super) async fn leads(id: String) -> Result<String, LockError> {
+        Ok(id + &held())
+    }
 
     #[distributed_lock(key = "groups:<id>", guard = lock)]
     pub(super) async fn function(id: u8) -> Result<String, LockError> {
@@ -217,6 +243,12 @@ mod forbidden {
 
     use super::{LockError, distributed_lock, held};
 
+    #[distributed_lock(key = "leads", lead)]
+    pub(super) async fn leads(mut id: String, _: String) -> Result<String, LockError> {
+        id.push_str(&held());
+        Ok(id)
+    }
+
     #[distributed_lock(key = "forbidden:<id>", guard = lock)]
     pub(super) async fn function(id: String, _: String, (): ()) -> Result<String, LockError> {
         let _: &dlock_runtime::LockGuard = lock;
@@ -231,6 +263,7 @@ async fn every_expansion_is_quiet() {
     assert_eq!(outcome.unwrap().unwrap(), "all:1:n:2 1");
     let shop = Shop::new(1, pool.clone()).await.unwrap();
     assert_eq!(shop.method(1).await.unwrap().1, "method:1");
+    assert!(shop.clone().leads().await.is_ok());
     assert_eq!(shop.dynamic(1).await.unwrap(), "dynamic:1");
     pool.scope(async {
         assert_eq!(least().await.unwrap(), "least");
@@ -241,6 +274,17 @@ async fn every_expansion_is_quiet() {
         };
         let outcome = unused(name(), name(), name(), named, vec![]).await;
         assert_eq!(outcome.unwrap(), "unused:n:n");
+        let named = Named {
+            name: name(),
+            _rest: name(),
+        };
+        let lists = (vec![], vec![2]);
+        let outcome = lead(1, name(), name(), named, lists, vec![3]).await;
+        assert_eq!(outcome.unwrap(), "1 n lead:1:n 3");
+        let outcome = forbidden_groups::leads(name()).await;
+        assert_eq!(outcome.unwrap(), "nleads");
+        let outcome = forbidden::leads(name(), name()).await;
+        assert_eq!(outcome.unwrap(), "nleads");
         let outcome = returned::function(name(), name()).await;
         assert_eq!(outcome.unwrap(), "returned:n");
         let mut text = name();

@@ -7,8 +7,8 @@ use std::hash::Hash;
 use dlock_runtime::{
     Admin, Batch, Change, Concern, Config, Drained, Eviction, Fence, Finding, Fingerprint,
     HoldKind, Holder, HolderReport, Key, Listing, LockChange, LockError, LockGuard, LockHandle,
-    LockKind, LockOrder, LockPool, LockReport, LockRequest, LostCause, MemoryValue, Process,
-    Reason, Refusal, Release, Released, Wait, WaiterReport, Watch,
+    LockKind, LockOrder, LockPool, LockReport, LockRequest, LostCause, MemoryValue, Notice,
+    Process, Reason, Refusal, Release, Released, Wait, WaiterReport, Watch,
 };
 
 fn shared<T: Debug + Send + Sync + Unpin + 'static>() {}
@@ -36,7 +36,7 @@ fn values_are_cloned_and_compared() {
     cloned::<(Finding, LockPool, MemoryValue, Process, Reason)>();
     cloned::<(Admin, LockReport, HolderReport, WaiterReport)>();
     cloned::<(LockKind, HoldKind, LockChange)>();
-    compared::<(Fingerprint, Eviction, Change)>();
+    compared::<(Fingerprint, Eviction, Notice, Change)>();
     compared::<(Concern, Fence, LostCause, Refusal)>();
     compared::<(LockOrder, Release, Wait)>();
 }

@@ -51,6 +51,11 @@ impl Shop {
     }
 }
 
+#[distributed_lock(key = "mailer:<shard>", ttl = "15s", lead)]
+async fn leads(shard: u8) -> Result<(), LockError> {
+    Ok(())
+}
+
 /// Never called: it is in the program all the same.
 #[distributed_lock(key = "unused", read)]
 async fn unused() -> Result<(), LockError> {
@@ -116,6 +121,16 @@ fn what_nobody_calls_is_shown() {
         panic!("{:?}", of("unused"))
     };
     assert_eq!((site.kind(), site.ttl(), site.wait()), ("read", None, None));
+}
+
+#[test]
+fn a_leader_waits_for_ever_and_is_renewed() {
+    let [site] = of("leads")[..] else {
+        panic!("{:?}", of("leads"))
+    };
+    assert_eq!((site.kind(), site.wait()), ("lead", Some(Wait::Forever)));
+    let shown = "mailer:<shard> (lead, ttl 15s, renewed)";
+    assert_eq!(site.to_string(), format!("forms::sites::leads: {shown}"));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use dlock_harness::{Monitor, RedisServer, until};
+use dlock_runtime::{Eviction, LockGuard, LostCause, Notice};
 use dlock_tests::{Seeded, alone, memory, of_kind};
 
 use crate::eve::{Eve, Message};
 use crate::forge;
-use crate::lab::{LONG, Lab, on_labs};
+use crate::lab::{CAP, LONG, Lab, on_labs};
 use crate::storm::seed;
 
 /// The kinds of the waiters that receive every message, each in a queue of its own.
@@ -164,4 +166,99 @@ fn leave_nothing(lab: impl Future<Output = Lab>) {
             "{least} bytes for each 10,000 messages of 600 bytes"
         );
     });
+}
+
+/// Holders that nothing makes ask before their leases end, except at nodes.
+const HOLDERS: usize = 20;
+
+/// Eve says of each holder that it was evicted, again and again. They all together ask ten times a
+/// second, and lose nothing; the one that is evicted in truth hears of it among all that.
+async fn forged_evictions(lab: Lab) {
+    let pool = lab.pool().await;
+    let mut held = Vec::new();
+    for number in 0..HOLDERS {
+        let request = lab.lock(&pool, &format!("k{number}"), LONG);
+        held.push(request.acquire().await.unwrap());
+    }
+    let mut eve = lab.eve(seed()).await;
+    eve.look().await;
+    let messages = evictions(&lab, &mut eve);
+    let monitors: Vec<_> = lab.servers.iter().map(RedisServer::monitor).collect();
+    let begun = Instant::now();
+    let flood = async {
+        loop {
+            eve.say(&messages).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let judged = async {
+        let servers = if lab.is_of_nodes() {
+            lab.servers.len()
+        } else {
+            1
+        };
+        let mut asked = 0;
+        until("they ask, for more than a second", CAP, async || {
+            let lines = monitors.iter().flat_map(Monitor::lines);
+            asked = lines.filter(|it| is_question(it)).count();
+            asked > 25 * servers
+        })
+        .await;
+        let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
+        println!("{asked} questions in {seconds} seconds");
+        assert!(asked <= 10 * servers * seconds, "{asked} in {seconds} s");
+        assert!(held.iter().all(LockGuard::is_held));
+
+        let (admin, guard) = (lab.pool().await.admin(), held.remove(7));
+        let lock = admin.show("k7").await.unwrap().unwrap();
+        let evicted = admin.evict("k7", lock.holders()[0].fingerprint()).await;
+        assert_eq!(evicted.unwrap(), Eviction::Done(Notice::Sent));
+        let lost = tokio::time::timeout(CAP, guard.lost()).await;
+        assert_eq!(lost, Ok(LostCause::Gone));
+    };
+    tokio::select! {
+        () = flood => {}
+        () = judged => {}
+    }
+    for guard in held {
+        guard.verify().await.unwrap();
+    }
+}
+on_labs!(forged_evictions);
+
+/// A message about each holder, with a MAC that Eve guesses.
+fn evictions(lab: &Lab, eve: &mut Eve) -> Vec<Message> {
+    let holders = eve
+        .seen
+        .sights
+        .iter()
+        .filter(|it| it.value.starts_with("1|"));
+    let each = holders.map(|sight| {
+        let channel = if lab.is_of_nodes() {
+            channel_of_pool(&sight.value)
+        } else {
+            sight.channel.clone()
+        };
+        let mac = "0123456789abcdef".repeat(3);
+        let text = format!("1|evicted\n{}\n{}\n{}", sight.key, sight.value, &mac[..40]);
+        (channel, text.into_bytes())
+    });
+    each.collect()
+}
+
+/// Where a node tells the holders of a pool that they were evicted.
+fn channel_of_pool(entry: &str) -> String {
+    let token = entry.split('|').nth(2).unwrap();
+    let (pool, _) = token.rsplit_once('-').unwrap();
+    let hash = redis::Script::new(pool).get_hash().to_owned();
+    format!("lock:@grant:{}", &hash[..16])
+}
+
+/// A holder's, sent by itself.
+fn is_question(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    !line.contains(" lua]")
+        && ["\"getrange\" \"lock:k", "\"get\" \"lock:k"]
+            .iter()
+            .any(|it| line.contains(it))
 }

@@ -182,15 +182,17 @@ impl Lab {
         self.server_of(of).await.ask(&["GET", key]).await
     }
 
-    /// Whether nothing is at this lock's key, at no node either: a node that still had the last
-    /// holder's value would not vote for the next one.
-    pub(crate) async fn is_free(&self, key: &str) -> bool {
-        for server in self.servers_of(key).await {
-            if server.pttl(&format!("lock:{key}")).await != -2 {
-                return false;
+    /// `Ok` if nothing is at this lock's key, at no node either: a node that still had the last holder's
+    /// value would not vote for the next one. Otherwise the server, its ms left and its value.
+    pub(crate) async fn is_free(&self, key: &str) -> Result<(), (usize, i64, Option<String>)> {
+        let lock = format!("lock:{key}");
+        for (at, server) in self.servers_of(key).await.into_iter().enumerate() {
+            let left = server.pttl(&lock).await;
+            if left != -2 {
+                return Err((at, left, server.ask(&["GET", &lock]).await));
             }
         }
-        true
+        Ok(())
     }
 
     /// Who waits, in order, as the server knows it: the entries of its queue; the addresses that

@@ -67,6 +67,12 @@ async fn item(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "item:<id>", ttl = "60s")]
+async fn endless(id: u64) -> Result<(), LockError> {
+    let _ = id;
+    std::future::pending().await
+}
+
 #[distributed_lock(key = "item:<id>", ttl = "300ms")]
 async fn too_long(id: u64) -> Result<(), LockError> {
     let _ = id;
@@ -115,6 +121,23 @@ async fn a_call_that_fails_is_told() {
         "acquire k read refused",
         "hold k exclusive in_time",
         "acquire k exclusive failed",
+    ];
+    assert_eq!(told.take(), expected);
+}
+
+#[tokio::test]
+async fn a_body_that_a_shutdown_stops_is_told_as_stopped() {
+    let config = Config::new("memory://").shutdown_grace(Duration::ZERO);
+    let (pool, told) = listened(config).await;
+    let (stopped, drained) = tokio::join!(pool.scope(endless(7)), pool.shutdown());
+    assert!(
+        matches!(stopped, Err(LockError::Lost { .. })),
+        "{stopped:?}"
+    );
+    assert!(drained.is_complete());
+    let expected = [
+        "acquire item:<id> exclusive at_once",
+        "hold item:<id> exclusive stopped",
     ];
     assert_eq!(told.take(), expected);
 }

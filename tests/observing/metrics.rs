@@ -1,6 +1,7 @@
 //! The metrics, as an exporter for Prometheus shows them.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockError, LockPool, Wait, distributed_lock, lock_key};
@@ -90,7 +91,10 @@ async fn a_loss_is_counted_by_cause_and_function() {
     assert_eq!(value("dlock_lost_total", &labels), Some(1.0));
 }
 
-/// All pools of the process add to the same gauges, and other tests have pools too.
+const SECOND: Duration = Duration::from_secs(1);
+
+const GAUGED: [&str; 2] = ["lock=\"gauged:<id>\"", "kind=\"exclusive\""];
+
 #[tokio::test]
 async fn gauges_and_renewals_are_shown() {
     recorder();
@@ -106,7 +110,9 @@ async fn gauges_and_renewals_are_shown() {
     let waits = pool.lock(lock_key!("gauged:<id>")).wait(Wait::Forever);
     let waits = tokio::spawn(waits.acquire());
     until("they are shown", CAP, async || {
-        value("dlock_held", &[]) >= Some(1000.0) && value("dlock_waiting", &[]) >= Some(1.0)
+        value("dlock_held", &GAUGED) == Some(1000.0)
+            && value("dlock_waiting", &GAUGED) == Some(1.0)
+            && value("dlock_oldest_hold_seconds", &GAUGED) >= Some(1.0)
     })
     .await;
     until("they are renewed", CAP, async || {
@@ -114,15 +120,76 @@ async fn gauges_and_renewals_are_shown() {
     })
     .await;
     assert!(count("dlock_renewal_seconds", &[]) >= 1);
-    assert!(count("dlock_renewal_margin_ratio", &["gauged"]) >= 1000);
+    assert!(count("dlock_renewal_margin_ratio", &GAUGED) >= 1000);
     waits.abort();
     drop(held);
     pool.shutdown().await;
     drop(pool);
     until("they are gone", CAP, async || {
-        value("dlock_held", &[]) < Some(1000.0)
+        ["dlock_held", "dlock_waiting", "dlock_oldest_hold_seconds"]
+            .iter()
+            .all(|gauge| value(gauge, &GAUGED) == Some(0.0))
     })
     .await;
+}
+
+/// Its watchdog is tasks of the caller's runtime, whose clock may stand.
+#[tokio::test(start_paused = true)]
+async fn a_hold_in_memory_is_shown_on_a_paused_clock() {
+    const NAMES: [&str; 3] = ["dlock_held", "dlock_waiting", "dlock_oldest_hold_seconds"];
+    recorder();
+    let labels = ["lock=\"gauged-too:<id>\"", "kind=\"permits\""];
+    let shown = || NAMES.map(|name| value(name, &labels));
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let id = 7;
+    let lock = || pool.lock(lock_key!("gauged-too:<id>")).permits(2).renew();
+    let first = lock().acquire().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let second = lock().acquire().await.unwrap();
+    let waits = tokio::spawn(lock().wait(Wait::Forever).acquire());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let [held, waiting, oldest] = shown();
+    assert_eq!((held, waiting), (Some(2.0), Some(1.0)));
+    assert!(Some(28.0) <= oldest && oldest <= Some(30.0), "{oldest:?}");
+    waits.abort();
+    first.release().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let [held, waiting, oldest] = shown();
+    assert_eq!((held, waiting), (Some(1.0), Some(0.0)));
+    assert!(Some(10.0) <= oldest && oldest <= Some(12.0), "{oldest:?}");
+    second.release().await.unwrap();
+    drop(pool);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shown(), [Some(0.0); 3]);
+}
+
+/// Nothing is held any more whose task would look: a caller that waits, or was granted the lock, goes.
+#[tokio::test(start_paused = true)]
+async fn in_memory_a_waiter_that_goes_last_is_not_shown_for_ever() {
+    recorder();
+    let labels = ["lock=\"gauged-last:<id>\"", "kind=\"exclusive\""];
+    let shown = || ["dlock_held", "dlock_waiting"].map(|name| value(name, &labels));
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let id = 7;
+    let lock = || pool.lock(lock_key!("gauged-last:<id>")).wait(Wait::Forever);
+    for is_lost in [false, true] {
+        let first = lock().ttl(3 * SECOND).acquire().await.unwrap();
+        let mut next = Box::pin(lock().acquire());
+        assert!(futures_util::poll!(&mut next).is_pending());
+        tokio::time::sleep(2 * SECOND).await;
+        assert_eq!(shown(), [Some(1.0); 2]);
+        if is_lost {
+            tokio::time::sleep(5 * SECOND).await;
+            assert!(!first.is_held());
+        } else {
+            first.release().await.unwrap();
+        }
+        tokio::time::sleep(5 * SECOND).await;
+        assert_ne!(shown(), [Some(0.0); 2]);
+        drop(next);
+        tokio::time::sleep(2 * SECOND).await;
+        assert_eq!(shown(), [Some(0.0); 2], "{is_lost}");
+    }
 }
 
 /// As many keys as there may be: the labels are the templates.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Config, LockError, LockPool, Wait, distributed_lock};
+use dlock_runtime::{Config, LockError, LockPool, SpanLevel, Wait, distributed_lock};
 use tracing::{Instrument as _, Level};
 
 use crate::record::{record, record_at_info, told};
@@ -231,4 +231,57 @@ async fn a_call_without_a_lock_says_why() {
     let closed = |outcome: &str| told(&["closed dlock.acquire", "busy-at-debug", outcome]);
     assert_eq!(closed("outcome=\"busy\"").len(), 1);
     assert_eq!(closed("outcome=\"cancelled\"").len(), 1);
+}
+
+#[tokio::test]
+async fn the_level_of_spans_can_be_chosen() {
+    record_at_info();
+    let at_info = Config::new("memory://").span_level(SpanLevel::Info);
+    let [at_info, at_debug] = [at_info, Config::new("memory://")].map(LockPool::connect);
+    for (pool, key, spans) in [
+        (at_info.await, "span-at-info", 2),
+        (at_debug.await, "span-at-debug", 0),
+    ] {
+        pool.unwrap()
+            .lock(key)
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        let closed = told(&["closed dlock.", key]);
+        let closed: Vec<_> = closed.iter().filter(|it| it.level <= Level::INFO).collect();
+        assert_eq!(closed.len(), spans, "{closed:?}");
+    }
+}
+
+/// Whichever of its spans are open: what is told of a lock stands in the caller's.
+#[tokio::test]
+async fn without_spans_of_its_own_a_lock_is_told_in_the_callers() {
+    record();
+    let config = Config::new("memory://").span_level(SpanLevel::Trace);
+    let pool = LockPool::connect(config).await.unwrap();
+    let lock = |wait| pool.lock("span-at-trace").wait(wait).acquire();
+    async {
+        let held = lock(Wait::Forever).await.unwrap();
+        assert!(lock(Wait::Once).await.unwrap_err().is_busy());
+        let mut waits = Box::pin(lock(Wait::Forever));
+        assert!(futures_util::poll!(&mut waits).is_pending());
+        drop(waits);
+        held.release().await.unwrap();
+    }
+    .instrument(tracing::info_span!("request"))
+    .await;
+    for says in [
+        "acquired a lock",
+        "did not get",
+        "was dropped",
+        "is done with",
+    ] {
+        let [event] = &told(&["span-at-trace", says])[..] else {
+            panic!("{says}: {:?}", told(&["span-at-trace"]))
+        };
+        assert_eq!(event.spans, ["request"], "{says}");
+    }
 }

@@ -1,4 +1,4 @@
-//! The shell blocks of the pages on kinds in `docs/guide`, run on a private server. Those on `fair`,
+//! The shell blocks of the pages in `docs/kinds`, run on a private server. Those on `fair`,
 //! readers and permits are run in `admin/shown`, where an administrator's program looks as well.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ async fn an_exclusive_lock() {
     let lab = Lab::new().await;
     let _held = held(lab.here.lock("item:7")).await;
     let _waiter = wait(&lab.admin, lab.there.lock("item:7"), "item:7", 1).await;
-    lab.shows(include_str!("../../docs/guide/exclusive.md"))
+    lab.shows(include_str!("../../docs/kinds/exclusive.md"))
         .await;
 }
 
@@ -24,7 +24,7 @@ async fn an_owners() {
     let _one = held(owned(&lab.here, "checkout:w1")).await;
     let _other = held(owned(&lab.there, "checkout:w1")).await;
     let _waiter = wait(&lab.admin, owned(&lab.there, "checkout:w2"), "order:7", 1).await;
-    lab.shows(include_str!("../../docs/guide/reentrant.md"))
+    lab.shows(include_str!("../../docs/kinds/reentrant.md"))
         .await;
 }
 
@@ -32,7 +32,7 @@ async fn an_owners() {
 async fn two_keys() {
     let lab = Lab::new().await;
     let _both = held(lab.here.lock_all(["account:9", "account:7"])).await;
-    lab.shows(include_str!("../../docs/guide/several-keys.md"))
+    lab.shows(include_str!("../../docs/kinds/several-keys.md"))
         .await;
 }
 

@@ -47,7 +47,7 @@ fn each_error_has_a_row() {
             plain => expected.push(plain.to_owned()),
         }
     }
-    let mut listed: Vec<String> = rows("Errors")
+    let mut listed: Vec<String> = rows("All errors")
         .iter()
         .flat_map(|row| quoted(row[0]))
         .map(str::to_owned)
@@ -102,7 +102,7 @@ fn each_rule_has_a_row() {
     let rules = RULES
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- alert: "));
-    let rows = rows("Alerts");
+    let rows = rows("Prometheus rules");
     let listed = rows.iter().map(|row| quoted(row[0])[0]);
     assert!(rules.eq(listed));
 }

@@ -3,7 +3,7 @@
 //!
 //! `page` finds a section and runs a block; `shell` sets up the situations that the blocks are for,
 //! `lists` compares, `sizes` measures, `settings` tries the server settings that a page recommends
-//! or warns of; `kinds` runs the blocks of the pages on kinds in `docs/guide`. The rights have a
+//! or warns of; `kinds` runs the blocks of the pages on kinds in `docs/kinds`. The rights have a
 //! test of their own, `wire/rights`. `admin` tests what `LockPool::admin` shows and ends.
 
 #![allow(

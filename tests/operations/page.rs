@@ -4,12 +4,13 @@ use std::process::Command;
 
 use dlock_harness::RedisServer;
 
-const PAGES: [&str; 5] = [
-    include_str!("../../docs/operate/night.md"),
+const PAGES: [&str; 6] = [
+    include_str!("../../docs/operate/troubleshooting.md"),
     include_str!("../../docs/operate/server.md"),
     include_str!("../../docs/operate/capacity.md"),
     include_str!("../../docs/operate/alerts.md"),
-    include_str!("../../docs/operate/metrics.md"),
+    include_str!("../../docs/reference/errors.md"),
+    include_str!("../../docs/reference/metrics.md"),
 ];
 
 /// The text under a heading, up to the next one of its page. No two pages share a heading.

@@ -27,7 +27,7 @@ async fn a_lock_takes_what_the_page_says() {
     const LOCKS: u64 = 1000;
     assert!(
         section("Commands and bytes")
-            .contains("| 340 while it is held, with a value of 154 (`MEMORY USAGE` says 216) |")
+            .contains("| 340 while it is held, 154 of them the value; `MEMORY USAGE` says 216 |")
     );
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();

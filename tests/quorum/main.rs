@@ -5,8 +5,8 @@
 //! `fleet` is several processes that count under a lock: in a `storm` of faults, and while `clocks`
 //! step. `cancelled` drops acquires, `late` delays votes, `unavailable` takes the quorum away,
 //! `load` is about many locks, `stuck` about blocked threads, `kinds` about readers, writers and owners,
-//! `hostile` about strange data, `refusals` about nodes that answer with errors, `mistakes` about
-//! wrong configurations, and `rights` about what a user must be allowed.
+//! `hostile` about strange data, `refusals` about nodes that answer with errors, and `mistakes`
+//! about wrong configurations. What a user must be allowed is in `wire::rights`.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,6 @@ mod losses;
 mod mistakes;
 mod nodes;
 mod refusals;
-mod rights;
 mod seen;
 mod storm;
 mod stuck;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{
-    Concern, Eviction, LockError, LockPool, NodeStanding, NodeStatus, UnavailableCause,
+    Concern, Eviction, LockError, LockPool, NodeStanding, NodeStatus, Notice, UnavailableCause,
 };
 use dlock_tests::recorded;
 
@@ -251,7 +251,7 @@ async fn readers_are_shown_and_one_of_them_is_evicted() {
     let longest = shown.holders()[0].fingerprint();
     assert_eq!(
         pool.admin().evict("page", longest).await.unwrap(),
-        Eviction::Done
+        Eviction::Done(Notice::Sent)
     );
     let left = pool.admin().show("page").await.unwrap().unwrap();
     assert_eq!(left.holders().len(), 1);

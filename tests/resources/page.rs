@@ -1,22 +1,33 @@
-//! Takes the statements out of the page; each is found by the comment before it.
+//! Takes the statements out of the pages; each is found by the comment before it.
 
-const PAGE: &str = include_str!("../../docs/guide/which-lock.md");
+use std::sync::LazyLock;
 
-/// The whole page.
+static PAGES: LazyLock<String> = LazyLock::new(|| {
+    [
+        include_str!("../../docs/how-to/fenced-sql.md"),
+        include_str!("../../docs/how-to/fenced-object-store.md"),
+        include_str!("../../docs/how-to/fenced-redis.md"),
+        include_str!("../../docs/choosing/fencing.md"),
+        include_str!("../../docs/choosing/need.md"),
+    ]
+    .concat()
+});
+
+/// All of these pages.
 pub(crate) fn text() -> &'static str {
-    PAGE
+    &PAGES
 }
 
 /// The blocks that are fenced as `language`.
 fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
     let open = format!("\n```{language}\n");
-    let begins: Vec<usize> = PAGE
+    let begins: Vec<usize> = text()
         .match_indices(&open)
         .map(|(at, _)| at + open.len())
         .collect();
     begins
         .into_iter()
-        .filter_map(|at| PAGE[at..].split("\n```").next())
+        .filter_map(|at| text()[at..].split("\n```").next())
 }
 
 /// The SQL below `-- name`, up to the next such line.
@@ -28,10 +39,10 @@ pub(crate) fn sql(name: &str) -> String {
         let statement: Vec<_> = lines.take_while(|line| !line.starts_with("-- ")).collect();
         Some(statement.join("\n"))
     });
-    found.unwrap_or_else(|| panic!("the page has no SQL named {name}"))
+    found.unwrap_or_else(|| panic!("the pages have no SQL named {name}"))
 }
 
-/// The page's only script.
+/// The pages' only script.
 pub(crate) fn lua() -> &'static str {
-    blocks("lua").next().expect("the page has a script")
+    blocks("lua").next().expect("the pages have a script")
 }

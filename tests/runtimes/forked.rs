@@ -12,7 +12,7 @@ use crate::worker;
 const CAP: Duration = Duration::from_secs(60);
 
 /// What [`use_all`](../worker/forked.rs) prints in a child in which every call is refused.
-const TOLD: [&str; 26] = [
+const TOLD: [&str; 28] = [
     "acquire: Config",
     "try_acquire: Config",
     "run: Config",
@@ -29,6 +29,8 @@ const TOLD: [&str; 26] = [
     "held false",
     "remaining 0ns",
     "lost Some(Forked)",
+    "closing Some(())",
+    "own closing None",
     "verify: Lost(Forked)",
     "extend: Lost(Forked)",
     "write: Lost(Forked)",

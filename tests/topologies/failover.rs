@@ -17,7 +17,11 @@ fn request(pool: &LockPool) -> LockRequest {
 }
 
 async fn pool(watched: &Watched) -> LockPool {
-    LockPool::connect(watched.url()).await.unwrap()
+    pool_at(&watched.url()).await
+}
+
+async fn pool_at(url: &str) -> LockPool {
+    LockPool::connect(url).await.unwrap()
 }
 
 fn waiter(pool: &LockPool) -> JoinHandle<Result<LockGuard, LockError>> {
@@ -93,7 +97,12 @@ async fn a_lock_goes_on_when_its_master_hangs_and_comes_back() {
 #[tokio::test]
 async fn waiters_and_callers_see_nothing_of_a_failover_that_was_asked_for() {
     let watched = Watched::start().await;
-    let pools = [pool(&watched).await, pool(&watched).await];
+    check_handed_over(&watched, &watched.url()).await;
+}
+
+/// Pools at this URL hold it and wait.
+pub(crate) async fn check_handed_over(watched: &Watched, url: &str) {
+    let pools = [pool_at(url).await, pool_at(url).await];
     let short = |pool: &LockPool| request(pool).ttl(Duration::from_secs(20));
     let held = short(&pools[0]).acquire().await.unwrap();
     let turn = |pool: &LockPool| {

@@ -1,5 +1,5 @@
 //! No call takes longer than its wait and one `command_timeout`, no release longer than one
-//! `command_timeout`, and no shutdown longer than 5 s: every way to ask, on every topology, over a
+//! `command_timeout`, and no shutdown longer than its grace and two of them: every way to ask, on every topology, over a
 //! long wire and a silent one.
 
 use std::future::Future;
@@ -18,8 +18,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_millis(150);
 const LONGEST: Duration = Duration::from_millis(700);
 
-/// The longest that a shutdown takes.
-const SHUTDOWN: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Allowed beyond a bound, for a loaded machine.
 const SLACK: Duration = Duration::from_millis(700);
@@ -120,6 +119,7 @@ async fn in_time<T>(what: &str, bound: Duration, call: impl Future<Output = T>) 
 /// Everything on one topology.
 async fn all_in_time(topology: &str, config: Config) {
     let config = config.connect_timeout(CAP).command_timeout(COMMAND_TIMEOUT);
+    let config = config.shutdown_grace(GRACE);
     let _holders = over_long_wires(topology, &config).await;
     for (fault, begins) in FAULTS {
         let wires = Wires::default();
@@ -196,6 +196,13 @@ async fn give_back(topology: &str, config: Config) {
         renewed(&pool, "extended").await,
         renewed(&pool, "released").await,
     );
+    let (begins, begun) = tokio::sync::oneshot::channel();
+    let endless = pool.lock("endless").ttl(QUORUM_TTL);
+    let endless = tokio::spawn(endless.run(async |_| {
+        begins.send(()).unwrap();
+        std::future::pending::<()>().await;
+    }));
+    begun.await.unwrap();
     wires.all_are(Proxy::blackhole);
     wait::pause(LONG * 2).await;
     let extended = extended.iter().map(async |guard| {
@@ -209,7 +216,10 @@ async fn give_back(topology: &str, config: Config) {
         ended.expect_err(&what);
     });
     tokio::join!(join_all(extended), join_all(released));
-    in_time(topology, SHUTDOWN, pool.shutdown()).await;
+    let longest = GRACE + COMMAND_TIMEOUT * 2;
+    let shutdown = in_time(topology, longest, pool.shutdown());
+    let (stopped, _) = tokio::join!(endless, shutdown);
+    stopped.unwrap().expect_err(topology);
 }
 
 fn offered(taken: Result<LockGuard, LockError>) -> Option<LockGuard> {

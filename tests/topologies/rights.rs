@@ -1,11 +1,12 @@
 //! Users with only the documented rights, at the servers and at the sentinels.
 
 use dlock_harness::{RedisServer, Watched, until};
-use dlock_runtime::{LockPool, Refusal, Wait};
-use dlock_tests::served::{documented_sentinel_rules, documented_user};
+use dlock_runtime::{LockPool, Refusal};
+use dlock_tests::served::{documented_sentinel_rules, documented_sentinel_user, documented_user};
 use dlock_tests::{patient, refusal};
 
-use crate::{CAP, until_asked};
+use crate::CAP;
+use crate::failover::check_handed_over;
 use dlock_tests::recorded as log;
 
 /// The documented users everywhere, and nobody else but the servers themselves.
@@ -15,7 +16,7 @@ async fn watched() -> Watched {
         documented_user(server, &[]).await;
     }
     for sentinel in &watched.sentinels {
-        sentinel_user(sentinel, &documented_sentinel_rules()).await;
+        documented_sentinel_user(sentinel).await;
     }
     watched
 }
@@ -34,18 +35,7 @@ fn url(watched: &Watched) -> String {
 async fn the_documented_users_hold_a_lock_through_a_failover() {
     log::record();
     let watched = watched().await;
-    let pool = LockPool::connect(patient(url(&watched))).await.unwrap();
-    let held = pool.lock("k").renew().acquire().await.unwrap();
-    let waiter = tokio::spawn(pool.lock("k").wait(Wait::Forever).acquire());
-    let master = &watched.servers[0];
-    master.replicated(2).await;
-    watched.sentinels[0]
-        .cmd(&["SENTINEL", "FAILOVER", "locks"])
-        .await;
-    let new = watched.moved_from(0, &[0, 1, 2]).await;
-    until_asked(&pool, &watched.servers[new]).await;
-    held.release().await.unwrap();
-    waiter.await.unwrap().unwrap().release().await.unwrap();
+    check_handed_over(&watched, &url(&watched)).await;
     for sentinel in &watched.sentinels {
         let port = sentinel.port().to_string();
         assert_eq!(log::lines(&["does not tell", &port]), [""; 0]);

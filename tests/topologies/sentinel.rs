@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, Watched, until};
-use dlock_runtime::{Config, LockError, LockPool, Refusal};
+use dlock_runtime::{Config, Credentials, LockError, LockPool, Refusal};
 use dlock_tests::{patient, refusal, works};
 
 use crate::CAP;
@@ -51,6 +51,52 @@ async fn the_master_that_a_majority_names_is_used() {
     LockPool::connect(patient(watched.url())).await.unwrap();
 }
 
+/// The pool's address names the sentinels.
+#[tokio::test]
+async fn an_error_names_the_master() {
+    let watched = Watched::start_steady().await;
+    let config = Config::new(watched.url()).command_timeout(Duration::from_millis(300));
+    let pool = LockPool::connect(config).await.unwrap();
+    works(&pool, "k").await.unwrap();
+    let master = &watched.servers[0];
+    master.stop_signal();
+    let error = pool.lock("k").try_acquire().await.unwrap_err();
+    let text = format!("{error:?}");
+    assert!(matches!(error, LockError::Unavailable { .. }), "{text}");
+    let named = format!("the master, 127.0.0.1:{}: no answer", master.port());
+    assert!(text.contains(&named), "{text}");
+    assert!(text.contains("redis+sentinel://"), "{text}");
+    master.cont();
+
+    // In an answer to one of several commands, too, and once.
+    master.cmd(&["ACL", "SETUSER", "default", "-scan"]).await;
+    let mut text = String::new();
+    until("it answers", Duration::from_secs(10), async || {
+        let listed = pool.admin().list("*").next_page().await;
+        text = format!("{:?}", listed.unwrap_err());
+        text.contains("NoPermission") || text.contains("NoPerm")
+    })
+    .await;
+    assert_eq!(text.matches("the master, 127.0.0.1").count(), 1, "{text}");
+}
+
+/// As after a failover to a replica that never got the user.
+#[tokio::test]
+async fn a_master_that_lacks_the_user_is_named() {
+    let watched = Watched::start().await;
+    let url = watched.url().replacen("://", "://dlock:x@", 1);
+    let (error, text) = refused(patient(&url)).await;
+    assert_eq!(refusal(&error), Some(Refusal::Auth), "{text}");
+    let named = format!("the master, 127.0.0.1:{}: ", watched.servers[0].port());
+    assert!(text.contains(&named), "{text}");
+    assert!(text.contains("users are not replicated"), "{text}");
+    let asked = || async { Ok::<_, std::io::Error>(Credentials::new("dlock", "x")) };
+    let config = Config::new(watched.url()).credentials(asked);
+    let (_, text) = refused(config).await;
+    let begins = "Unavailable: the login at redis failed: check";
+    assert!(text.starts_with(begins) && text.contains(&named), "{text}");
+}
+
 /// Nothing fails yet, so nobody would know before the next failover.
 #[tokio::test]
 async fn sentinels_that_are_no_majority_any_more_are_told_and_locks_go_on() {
@@ -84,6 +130,12 @@ async fn sentinels_that_are_no_majority_any_more_are_told_and_locks_go_on() {
     held.verify().await.unwrap();
     held.release().await.unwrap();
     assert_eq!(told(), 1, "once");
+    let ends = || log::lines(&["INFO", "a failover is followed again", &port]).len();
+    assert_eq!(ends(), 0);
+    watched.sentinels[0].restart();
+    watched.sentinels[1].restart();
+    until("its end is told", CAP, async || ends() > 0).await;
+    assert_eq!((told(), ends()), (1, 1));
 }
 
 #[tokio::test]

@@ -85,7 +85,8 @@ async fn a_password_that_changes_is_asked_for_at_each_connect() {
             let error = works(&pool, "k").await.err();
             let text = format!("{error:?}");
             assert!(!text.contains("canary"), "{text}");
-            text.contains("the server refuses the credentials that the provider gave")
+            text.contains("Unavailable: the login at redis failed (k): check")
+                && text.contains("the server refuses the credentials that the provider gave")
         })
         .await;
         let waiter = tokio::spawn(pool.lock("item:7").wait(Wait::Forever).acquire());
@@ -116,6 +117,7 @@ async fn a_provider_that_fails_is_asked_again() {
         .unwrap_err();
     let text = format!("{error:?}");
     assert!(matches!(error, LockError::Unavailable { .. }), "{text}");
+    assert!(text.contains("the login at redis failed (k): "), "{text}");
     assert!(
         text.contains("the provider of `Config::credentials` failed: the vault is sealed"),
         "{text}"

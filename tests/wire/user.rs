@@ -49,7 +49,27 @@ impl Lab {
     pub(crate) async fn rules(&self, rules: impl IntoIterator<Item = &str>) {
         let mut words = vec!["ACL", "SETUSER", self.user];
         words.extend(rules);
-        self.server().cmd(&words).await;
+        self.each(&words).await;
+    }
+
+    pub(crate) fn servers(&self) -> Vec<&RedisServer> {
+        self.served.servers()
+    }
+
+    /// Sends this to each server.
+    pub(crate) async fn each(&self, words: &[&str]) {
+        for server in self.servers() {
+            server.cmd(words).await;
+        }
+    }
+
+    /// The keys of all servers.
+    pub(crate) async fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        for server in self.servers() {
+            keys.extend(server.keys().await);
+        }
+        keys
     }
 
     /// Takes away a right such as `+get`.
@@ -72,8 +92,11 @@ impl Lab {
 
     /// What the user was refused, each once, from the server's `ACL LOG`.
     pub(crate) async fn refused(&self) -> Vec<String> {
-        let entries: Vec<redis::Value> = self.server().ask(&["ACL", "LOG"]).await;
-        let mut refused: Vec<_> = entries.into_iter().map(object).collect();
+        let mut refused = Vec::new();
+        for server in self.servers() {
+            let entries: Vec<redis::Value> = server.ask(&["ACL", "LOG"]).await;
+            refused.extend(entries.into_iter().map(object));
+        }
         refused.sort();
         refused.dedup();
         refused
@@ -81,9 +104,9 @@ impl Lab {
 
     /// Waits until somebody waits for the lock.
     pub(crate) async fn queued(&self, key: &str) {
-        let ask = ["ZCARD", &format!("lock:@w:{{lock:{key}}}")];
+        let places = ["w", "h"].map(|it| format!("lock:@{it}:{{lock:{key}}}"));
         until("it waits", CAP, async || {
-            self.server().ask::<u64>(&ask).await == 1
+            self.keys().await.iter().any(|it| places.contains(it))
         })
         .await;
     }

@@ -205,6 +205,13 @@ async fn use_all(inherited: Inherited, url: &str) {
     println!("child held {}", held.is_held());
     println!("child remaining {:?}", held.remaining());
     println!("child lost {:?}", lost.now_or_never());
+    let closing = pool
+        .closing()
+        .now_or_never()
+        .and(held.closing().now_or_never());
+    println!("child closing {closing:?}");
+    let own = dlock_runtime::closing().now_or_never();
+    println!("child own closing {own:?}");
     say("verify", held.verify().await);
     say("extend", held.extend(Duration::from_secs(1)).await);
     let batch = Batch::new().set("{lock:held}data", "x");

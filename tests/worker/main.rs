@@ -14,6 +14,7 @@ mod counter;
 mod forked;
 mod holder;
 mod kinds;
+mod leader;
 mod quorum;
 mod settings;
 mod waiters;
@@ -39,6 +40,7 @@ fn main() {
         "ask" => kinds::ask(&settings),
         "both" => kinds::both(&settings),
         "quorum" => quorum::count(&settings),
+        "lead" => leader::lead(&settings),
         "line" => waiters::wait(&settings),
         "shutdown-anywhere" => watchdogs::shut_down_anywhere(&settings),
         other => panic!("no mode {other:?}"),

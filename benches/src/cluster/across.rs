@@ -2,7 +2,7 @@
 //! (`across.lua`), beside dlock's own scripts, alone and combined where a tag makes it one slot, and
 //! beside the bare commands.
 //!
-//! dlock does not do this: docs/inside/design.md says why. Its scripts are sent by hand here, so that
+//! dlock does not do this: docs/inside/design/why-no-batch-across-slots.md says why. Its scripts are sent by hand here, so that
 //! each way gets batches of the same size, and each batch is one write.
 
 use std::sync::LazyLock;

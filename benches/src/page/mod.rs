@@ -72,7 +72,7 @@ pub(crate) fn write(setting: &Setting, chapters: &[Chapter]) -> String {
     let mut page = format!(
         "# dlock {version}, measured\n\n\
          redis-server {server}, {cores} cores ({placed}), load {load} at the start; {rounds}.{debug} Ratios are within one round, as \
-         median [quartiles]; absolute figures hold for this machine and hour. What each figure means: docs/inside/performance.md.\n"
+         median [quartiles]; absolute figures hold for this machine and hour. What each figure means: docs/notes/benchmarks.md.\n"
     );
     for chapter in chapters {
         // Writing to a String can't fail.

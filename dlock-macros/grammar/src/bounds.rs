@@ -99,7 +99,7 @@ impl fmt::Display for BoundError {
                 write!(
                     f,
                     "ttl {} is longer than the maximum of 24h: use a shorter ttl and `renew`",
-                    duration::format(ttl)
+                    duration::format_in_hours(ttl)
                 )
             }
             Self::RenewTooShort { every } => write!(
@@ -145,7 +145,7 @@ mod tests {
         );
         check(
             check_ttl(TTL_MAX + MS),
-            "ttl 1d1ms is longer than the maximum of 24h: use a shorter ttl and `renew`",
+            "ttl 24h1ms is longer than the maximum of 24h: use a shorter ttl and `renew`",
         );
     }
 

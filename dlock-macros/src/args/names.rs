@@ -1,10 +1,10 @@
 //! The names of arguments: ours, and their equivalents in other libraries.
 //!
 //! What a name takes as its value is in `shape`. The tests of the docs compare [`ARGUMENTS`] with
-//! the tables in the README and in `attribute.md`.
+//! the tables in `docs/reference/arguments.md` and in `attribute.md`.
 
 /// All arguments, in the order of the documentation.
-pub(crate) const ARGUMENTS: [&str; 23] = [
+pub(crate) const ARGUMENTS: [&str; 25] = [
     "key",
     "keys",
     "ttl",
@@ -20,8 +20,10 @@ pub(crate) const ARGUMENTS: [&str; 23] = [
     "reentrant",
     "owner",
     "fair",
+    "lead",
     "on_busy",
     "on_lost",
+    "on_shutdown",
     "release",
     "guard",
     "pool",
@@ -32,7 +34,7 @@ pub(crate) const ARGUMENTS: [&str; 23] = [
 
 /// What Redisson, `ShedLock`, Spring and others call them, without `_`, for users who are used to
 /// those.
-const ELSEWHERE: [(&str, &[&str]); 23] = [
+const ELSEWHERE: [(&str, &[&str]); 25] = [
     (
         "key",
         &[
@@ -91,6 +93,7 @@ const ELSEWHERE: [(&str, &[&str]); 23] = [
         &["onlocked", "onconflict", "ifbusy", "onfail", "skipifbusy"],
     ),
     ("on_lost", &["onloss", "onexpired"]),
+    ("on_shutdown", &["onclose", "onclosing", "onstop", "onexit"]),
     ("guard", &["bind", "handle"]),
     (
         "pool",
@@ -149,6 +152,17 @@ const ELSEWHERE: [(&str, &[&str]); 23] = [
         ],
     ),
     ("fair", &["fairlock", "fairness", "fifo", "ordered"]),
+    (
+        "lead",
+        &[
+            "leader",
+            "leadership",
+            "leaderelection",
+            "election",
+            "elect",
+            "candidate",
+        ],
+    ),
 ];
 
 /// Our argument for the name in another library; `plain` is in lower case and without `_`.
@@ -160,7 +174,7 @@ pub(super) fn elsewhere(plain: &str) -> Option<&'static str> {
 
 /// Whether the argument is a word without a value.
 pub(super) fn is_bare(name: &str) -> bool {
-    ["read", "write", "reentrant", "fair"].contains(&name)
+    ["read", "write", "reentrant", "fair", "lead"].contains(&name)
 }
 
 /// The error for such an argument with a value.

@@ -108,7 +108,9 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
             format!("an owner is text: write `owner = {:?}`", inner(value))
         }
         "wait" if written == "forever" => quoted(name, "a word", &written),
-        "on_busy" | "on_lost" | "release" if words(name).contains(&written.as_str()) => {
+        "on_busy" | "on_lost" | "on_shutdown" | "release"
+            if words(name).contains(&written.as_str()) =>
+        {
             quoted(name, "a word", &written)
         }
         "ttl" | "wait" | "renew" | "max_hold" | "min_hold" if duration::parse(&written).is_ok() => {
@@ -219,7 +221,7 @@ pub(super) fn inner(value: &Expr) -> String {
 fn words(name: &str) -> &'static [&'static str] {
     match name {
         "on_busy" => &["error", "skip"],
-        "on_lost" => &["cancel", "finish"],
+        "on_lost" | "on_shutdown" => &["cancel", "finish"],
         _ => &["confirmed", "background", "strict"],
     }
 }
@@ -241,11 +243,13 @@ pub(super) fn example(name: &str) -> &'static str {
         "reentrant" => "reentrant",
         "owner" => "reentrant, owner = \"<workflow>\"",
         "fair" => "fair",
+        "lead" => "lead",
         "on_busy" => "on_busy = \"skip\"` or `on_busy = \"error\"",
         "release" => {
             "release = \"confirmed\"`, `release = \"background\"` or `release = \"strict\""
         }
         "on_lost" => "on_lost = \"cancel\"` or `on_lost = \"finish\"",
+        "on_shutdown" => "on_shutdown = \"cancel\"` or `on_shutdown = \"finish\"",
         "guard" => "guard = lock",
         "pool" => "pool = \"billing\"` or `pool = self.locks",
         "map_err" => "map_err = |error| …",

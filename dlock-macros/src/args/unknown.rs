@@ -20,7 +20,7 @@ pub(super) struct Unknown {
 const EXCLUSIVE: [&str; 3] = ["exclusive", "exclusivelock", "mutex"];
 
 /// Arguments that name a kind, and `fair`, which goes with one.
-const KINDS: [&str; 5] = ["read", "write", "permits", "reentrant", "fair"];
+const KINDS: [&str; 6] = ["read", "write", "permits", "reentrant", "fair", "lead"];
 
 /// The error for a name that is not in [`ARGUMENTS`], with its value if there is one that can be
 /// read.

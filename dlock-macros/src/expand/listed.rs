@@ -15,6 +15,7 @@ impl Lock {
             Kind::Write => "write",
             Kind::Permits { .. } => "permits",
             Kind::Reentrant => "reentrant",
+            Kind::Lead => "lead",
             Kind::Owned(_) => "owner",
         };
         let keys = match &self.what {

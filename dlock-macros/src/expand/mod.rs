@@ -5,7 +5,8 @@
 //! user's crate.
 
 use crate::{
-    model::{Guard, Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    lead::ForEachTerm,
+    model::{BodyEnd, Guard, Key, KeyPart, Lock, Model, OnError, Pool, Release, Renew, Wait},
     owned,
     signature::{Form, Function, Output, OutputKind},
 };
@@ -17,6 +18,7 @@ use target::Call;
 
 mod listed;
 mod target;
+mod terms;
 
 // Input:
 //     #[distributed_lock(key = "item:<id>", ttl = "10s")]
@@ -45,6 +47,7 @@ pub(crate) fn function(model: &Model, are_listed: bool) -> TokenStream {
         form,
         output,
         owned,
+        for_each_term,
         locks,
     } = model;
     // With a `return` the function is to `clippy::implicit_return` as it wants them. The body of
@@ -59,6 +62,7 @@ pub(crate) fn function(model: &Model, are_listed: bool) -> TokenStream {
                 leave: leave.clone(),
                 taken,
                 seen: owned::seen_by(lock, owned),
+                for_each_term,
                 block: block(inside, brace),
             };
             lock.around(&body, output, are_listed)
@@ -133,13 +137,15 @@ fn part(part: &KeyPart) -> TokenStream {
 }
 
 /// What a lock goes around.
-struct Body {
+struct Body<'a> {
     /// `return`, if the call's value is the function's.
     leave: Option<TokenStream>,
     /// The statements by which it owns its parameters.
     taken: TokenStream,
     /// Those by which the lock's key sees parameters that only the body binds.
     seen: TokenStream,
+    /// Those that each term gets a clone of.
+    for_each_term: &'a [ForEachTerm],
     block: TokenStream,
 }
 
@@ -152,7 +158,7 @@ impl Lock {
     //     let __key = …;
     //     let __body = async move { parameters; edge; guard; user's statements };
     //     match run(&__DLOCK_SPEC, __key, __body).await { … }
-    fn around(&self, inside: &Body, output: &Output, is_listed: bool) -> TokenStream {
+    fn around(&self, inside: &Body<'_>, output: &Output, is_listed: bool) -> TokenStream {
         let krate = &self.krate;
         let [body, value, error] = ["body", "value", "error"].map(ours);
         let spec = self.spec();
@@ -162,20 +168,34 @@ impl Lock {
             leave,
             taken,
             seen,
+            for_each_term,
             block,
         } = inside;
         let Call { bind, run } = self.call(seen);
         let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
-        let failure = failure(krate, output);
         let listed = is_listed.then(|| self.listed());
+        let block = quote!(async move { #taken #edge #guard #block });
+        let (made, ran) = if self.leads() {
+            let ended = ours("ended");
+            (
+                self.terms(&run, &block, for_each_term, output),
+                quote!(#ended),
+            )
+        } else {
+            let failure = failure(krate, output);
+            (
+                quote!(let #body = #block;),
+                quote!(#krate::__private::#run #failure .await),
+            )
+        };
         // The items come first: clippy warns about an item after statements.
         quote! {
             static __DLOCK_SPEC: #krate::__private::Spec = #spec;
             #listed
             #bind
-            let #body = async move { #taken #edge #guard #block };
-            #leave match #krate::__private::#run #failure .await {
+            #made
+            #leave match #ran {
                 ::core::result::Result::Ok(#value) => #value,
                 #skip
                 ::core::result::Result::Err(#error) => #on_error,
@@ -200,9 +220,10 @@ impl Lock {
             Release::Background => quote!(.release_background()),
             Release::Strict => quote!(.release_strict()),
         });
-        let on_lost = match self.on_lost {
-            OnLost::Cancel => None,
-            OnLost::Finish => Some(quote!(.finish_when_lost())),
+        let body_end = match (self.on_lost, self.on_shutdown) {
+            (BodyEnd::Finish, _) => Some(quote!(.finish_when_lost())),
+            (BodyEnd::Cancel, BodyEnd::Finish) => Some(quote!(.finish_at_shutdown())),
+            (BodyEnd::Cancel, BodyEnd::Cancel) => None,
         };
         let pool = match &self.pool {
             Some(Pool::Named(name)) => Some(quote!(.pool(#name))),
@@ -221,7 +242,7 @@ impl Lock {
             self.min_hold.map(|time| millis("min_hold", time)),
             Some(self.kind()),
             release,
-            on_lost,
+            body_end,
             pool,
         ];
         let (name, written) = (&self.name, written.iter().flatten());
@@ -290,10 +311,15 @@ fn edge(krate: &TokenStream, output: &Output) -> TokenStream {
 
 /// How the error in a value is told, if a loss takes its place. Here its type is known.
 fn failure(krate: &TokenStream, output: &Output) -> Option<TokenStream> {
+    (output.kind == OutputKind::Other).then(|| {
+        let returned = returned(krate);
+        quote!(.failing_with(#returned))
+    })
+}
+
+fn returned(krate: &TokenStream) -> TokenStream {
     let value = ours("value");
-    (output.kind == OutputKind::Other).then(
-        || quote!(.failing_with(|#value| #krate::__private::returned(#value).__dlock_error())),
-    )
+    quote!(|#value| #krate::__private::returned(#value).__dlock_error())
 }
 
 /// With the braces of the user's body, an error about its tail points there, and the temporaries of

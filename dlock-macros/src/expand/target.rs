@@ -39,7 +39,9 @@ impl Lock {
             _ => None,
         };
         let made = match &self.what {
-            What::One(one) if owner.is_none() && pool.is_none() && permits.is_empty() => {
+            What::One(one)
+                if owner.is_none() && pool.is_none() && permits.is_empty() && !self.leads() =>
+            {
                 let one = key(krate, one);
                 return Call {
                     bind: bound(&single, seen, &one),
@@ -58,10 +60,13 @@ impl Lock {
             What::ListExpr(keys) => quote!(all(#krate::__private::into_keys(#keys))),
         };
         let made = quote!(#krate::__private::Target::#made #owner #permits #pool);
-        Call {
-            bind: bound(&target, seen, &made),
-            run: quote!(run_with(&__DLOCK_SPEC, #target, #body)),
-        }
+        let run = if self.leads() {
+            quote!(lead(&__DLOCK_SPEC, #target))
+        } else {
+            quote!(run_with(&__DLOCK_SPEC, #target, #body))
+        };
+        let bind = bound(&target, seen, &made);
+        Call { bind, run }
     }
 
     fn owner(&self, owner: &Key) -> TokenStream {
@@ -89,7 +94,7 @@ impl Lock {
     /// The kind, as the static has it.
     pub(super) fn kind(&self) -> TokenStream {
         let kind = match &self.kind {
-            Kind::Exclusive => TokenStream::new(),
+            Kind::Exclusive | Kind::Lead => TokenStream::new(),
             Kind::Read => quote!(.read()),
             Kind::Write => quote!(.write()),
             Kind::Permits { of, take } => counts(of, take.as_ref(), true),

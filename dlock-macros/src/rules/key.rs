@@ -11,7 +11,7 @@ use crate::{
 };
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{
-    Expr, FnArg, Ident, LitStr, Pat, Token, Type,
+    Expr, Ident, LitStr, Token,
     ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
 };
@@ -150,39 +150,12 @@ impl Scope<'_> {
         };
         let span = root.span().located_at(literal.span());
         root.set_span(span);
-        let generic = place.steps.is_empty() && self.is_generic(&root);
+        let generic = place.steps.is_empty() && self.function.is_generic(&root);
         Some(KeyPart::Value {
             root,
             place,
             generic,
             span,
-        })
-    }
-
-    /// Whether this is an argument `name: T`, `&T` or `impl …`.
-    fn is_generic(&self, name: &Ident) -> bool {
-        let sig = &self.function.sig;
-        let is_parameter = |mut ty: &Type| {
-            while let Type::Reference(reference) = ty {
-                ty = &reference.elem;
-            }
-            match ty {
-                Type::ImplTrait(_) => true,
-                Type::Path(path) => {
-                    let parameters = || sig.generics.type_params();
-                    let ident = path.path.get_ident();
-                    ident.is_some_and(|ident| parameters().any(|it| it.ident == *ident))
-                }
-                _ => false,
-            }
-        };
-        sig.inputs.iter().any(|argument| match argument {
-            FnArg::Typed(it) => {
-                let named =
-                    matches!(&*it.pat, Pat::Ident(pat) if pat.ident.unraw() == name.unraw());
-                named && is_parameter(&it.ty)
-            }
-            FnArg::Receiver(_) => false,
         })
     }
 

@@ -22,6 +22,7 @@ pub(super) fn words(args: &Args) -> Vec<Word> {
             "reentrant" => Word::Reentrant,
             "owner" => Word::Owner,
             "fair" => Word::Fair,
+            "lead" => Word::Lead,
             "keys" => Word::Keys,
             _ => return None,
         })
@@ -69,6 +70,7 @@ impl Scope<'_> {
                 take: take.take().map(|take| self.how_many(take)),
             }),
             Word::Reentrant => Some(Kind::Reentrant),
+            Word::Lead => Some(Kind::Lead),
             _ => None,
         });
         let kind = kinds.next().unwrap_or(Kind::Exclusive);

@@ -7,7 +7,8 @@
 use crate::{
     args::{self, Args, Named, TextOrExpr},
     errors::Errors,
-    model::{Guard, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    lead::{self as each_term, ForEachTerm},
+    model::{BodyEnd, Guard, Lock, Model, OnError, Pool, Release, Renew, Wait},
     owned,
     signature::{Form, Function, Output, OutputKind},
 };
@@ -21,6 +22,7 @@ mod formatted;
 mod hold;
 mod key;
 mod kind;
+mod lead;
 mod notation;
 mod refused;
 mod together;
@@ -41,12 +43,18 @@ pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model,
         .as_ref()
         .filter(|output| output.kind == OutputKind::Never)
     {
-        errors.at(&output.ty, "a function that never returns would hold its lock until the lease is lost: give it a return type, such as `Result<(), LockError>`");
+        let message = if lead::is_asked_for(&uses) {
+            "a function that never returns can't tell that it leads no more: give it a return type, such as `Result<(), LockError>`"
+        } else {
+            "a function that never returns would hold its lock until the lease is lost: give it a return type, such as `Result<(), LockError>`"
+        };
+        errors.at(&output.ty, message);
     }
     if form.as_ref().is_some_and(|form| function.is_locked(form)) {
         together::refuse_below(&uses, &mut errors);
     }
     together::check(&function, &uses, &mut errors);
+    lead::check(&function, &uses, &mut errors);
     let mut scope = Scope {
         function: &function,
         form: form.as_ref(),
@@ -57,12 +65,22 @@ pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model,
         .into_iter()
         .filter_map(|(path, args)| scope.lock(path.as_ref(), args))
         .collect();
-    let model = form.zip(output).map(|(form, output)| Model {
-        owned: owned::take(&mut function, &form, &locks),
-        function,
-        form,
-        output,
-        locks,
+    let model = form.zip(output).map(|(mut form, output)| {
+        let (for_each_term, owned) = if locks.iter().any(Lock::leads) {
+            let for_each_term = each_term::take(&mut function, &mut form);
+            let owned = for_each_term.iter().map(ForEachTerm::owned).collect();
+            (for_each_term, owned)
+        } else {
+            (Vec::new(), owned::take(&mut function, &form, &locks))
+        };
+        Model {
+            function,
+            form,
+            output,
+            owned,
+            for_each_term,
+            locks,
+        }
     });
     errors.into_result(model)
 }
@@ -117,7 +135,7 @@ struct Scope<'a> {
 
 impl Scope<'_> {
     /// Checks the arguments of one attribute; `path` is that of a stacked one.
-    fn lock(&mut self, path: Option<&Path>, args: Args) -> Option<Lock> {
+    fn lock(&mut self, path: Option<&Path>, mut args: Args) -> Option<Lock> {
         if !args.meant("key") && !args.meant("keys") {
             let message = "missing `key`: say what is locked, such as `key = \"item:<id>\"`";
             match path {
@@ -126,21 +144,22 @@ impl Scope<'_> {
             }
         }
         let krate = args.krate();
+        let words = kind::words(&args);
+        let leads = words.contains(&Word::Lead);
+        if leads {
+            self.lead(&mut args);
+        }
         let ttl = args.ttl.as_ref().and_then(|text| self.ttl(text));
         let skip = self.skips(&args);
         let wait = match &args.wait {
             Some(text) => self.wait(text),
+            None if leads => Some(Wait::Forever),
             None => skip.then_some(Wait::Once),
         };
         let renew = args.renew.as_ref().and_then(|renew| self.renew(renew, ttl));
         let bounds = self.bounds(&args, ttl);
-        let on_lost = args
-            .on_lost
-            .as_ref()
-            .and_then(|text| self.on_lost(text))
-            .unwrap_or_default();
+        let (on_lost, on_shutdown) = self.body_ends(&args);
         let release = args.release.as_ref().and_then(|text| self.release(text));
-        let words = kind::words(&args);
         self.check_kind(&args, &words);
         let kind = self.kind(&words, args.owner, (args.permits, args.take));
         let on_error = self.on_error(args.map_err, args.on_error);
@@ -169,6 +188,7 @@ impl Scope<'_> {
             min_hold: bounds.min_hold,
             skip,
             on_lost,
+            on_shutdown,
             release,
             guard,
             pool,
@@ -227,15 +247,30 @@ impl Scope<'_> {
             .ok()
     }
 
-    fn on_lost(&mut self, text: &LitStr) -> Option<OnLost> {
+    /// What becomes of the body when its lease is lost, and at a shutdown.
+    fn body_ends(&mut self, args: &Args) -> (BodyEnd, BodyEnd) {
+        let on_lost = args.on_lost.as_ref();
+        let on_lost = on_lost.and_then(|text| self.body_end("on_lost", text));
+        let on_lost = on_lost.unwrap_or_default();
+        let Some(text) = &args.on_shutdown else {
+            return (on_lost, on_lost);
+        };
+        let on_shutdown = self.body_end("on_shutdown", text);
+        if (on_lost, on_shutdown) == (BodyEnd::Finish, Some(BodyEnd::Cancel)) {
+            let message =
+                "with `on_lost = \"finish\"` nothing stops the body: remove one of the two";
+            self.errors.at(text, message);
+        }
+        (on_lost, on_shutdown.unwrap_or_default())
+    }
+
+    fn body_end(&mut self, name: &str, text: &LitStr) -> Option<BodyEnd> {
         match text.value().as_str() {
-            "cancel" => Some(OnLost::Cancel),
-            "finish" => Some(OnLost::Finish),
+            "cancel" => Some(BodyEnd::Cancel),
+            "finish" => Some(BodyEnd::Finish),
             other => {
-                self.errors.at(
-                    text,
-                    format!("unknown `on_lost` {other:?}: write \"cancel\" or \"finish\""),
-                );
+                let message = format!("unknown `{name}` {other:?}: write \"cancel\" or \"finish\"");
+                self.errors.at(text, message);
                 None
             }
         }

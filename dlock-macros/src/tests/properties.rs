@@ -122,7 +122,7 @@ const TOKENS: [&str; 45] = [
 ];
 
 /// All words about the kind.
-const KIND: [Word; 8] = [
+const KIND: [Word; 9] = [
     Word::Read,
     Word::Write,
     Word::Permits(None),
@@ -130,6 +130,7 @@ const KIND: [Word; 8] = [
     Word::Reentrant,
     Word::Owner,
     Word::Fair,
+    Word::Lead,
     Word::Keys,
 ];
 

@@ -41,13 +41,15 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a command while holding a lock, and end it before the lock is lost
     Run(RunArgs),
+    /// Run a command while this host leads: of all that do so with this key, one at a time
+    Lead(LeadArgs),
     /// Wait until nobody holds a lock, without taking it
     Wait(WaitArgs),
     /// List the locks that are held
     Ls(ListArgs),
     /// Show one lock: its holders, and who waits in which order
     Show(ShowArgs),
-    /// Release a lock in its holder's stead; the holder is not stopped
+    /// Release a lock in its holder's stead, and tell the holder, which then stops
     Evict(EvictArgs),
     /// Watch who holds and waits, most waiters first
     Top(TopArgs),
@@ -93,6 +95,30 @@ pub(crate) struct RunArgs {
     /// The exit status if the lock was lost
     #[arg(long, default_value_t = status::LOST, allow_negative_numbers = true, value_name = "STATUS")]
     pub(crate) lost_status: u8,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A command that ends with 0 ends `dlock lead`. After any other status, or when the lead is lost, it\nresigns, pauses and campaigns again, behind the others. At a signal that asks it to end it passes that on,\nwaits for the command, and resigns. Exit status: 0, or the command's after such a signal (126 or 127 if it\ncan't be started); 64 wrong usage or settings, 69 the server refuses, 70 a process of `lead` was killed or\ncould not be started."
+)]
+pub(crate) struct LeadArgs {
+    /// The key that is led
+    #[arg(long, value_parser = key)]
+    pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) verbatim: Verbatim,
+    /// The lease, renewed every third of it: how long nobody leads if this machine dies [default: `DLOCK_DEFAULT_TTL`, or 30s]
+    #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
+    pub(crate) ttl: Option<Duration>,
+    /// The time between SIGTERM and SIGKILL when the lead is lost [default: 5s, at most a quarter of the ttl]
+    #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
+    pub(crate) grace: Option<Duration>,
+    /// The time between a command that failed and the next campaign
+    #[arg(long, default_value = "1s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
+    pub(crate) pause: Duration,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

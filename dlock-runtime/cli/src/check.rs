@@ -47,7 +47,7 @@ fn row(finding: &Finding) -> [String; 4] {
         weight(finding).to_owned(),
         format!("{:?}", finding.concern()).to_lowercase(),
         finding.risk().to_owned(),
-        finding.advice().to_owned(),
+        status::in_own_words(finding.advice().to_owned()),
     ]
 }
 
@@ -64,6 +64,6 @@ fn in_json(finding: &Finding) -> serde_json::Value {
         "harmful": finding.is_harmful(),
         "concern": format!("{:?}", finding.concern()),
         "risk": finding.risk(),
-        "advice": finding.advice(),
+        "advice": status::in_own_words(finding.advice().to_owned()),
     })
 }

@@ -105,6 +105,7 @@ async fn dispatch(cli: Cli, notices: Notices) -> Result<u8, Failure> {
     let url = cli.url.as_deref();
     match cli.command {
         Command::Run(args) => run::run(args, url, notices).await,
+        Command::Lead(args) => run::lead::lead(args, url, notices).await,
         Command::Wait(args) => waiting::wait(args, url, notices).await,
         Command::Ls(args) => locks::list(args, url, notices).await,
         Command::Show(args) => locks::show(args, url, notices).await,

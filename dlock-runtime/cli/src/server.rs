@@ -11,19 +11,15 @@ pub(crate) fn config(url: Option<&str>) -> Result<Config, Failure> {
             "`--url` is empty: give the server's address, such as redis://127.0.0.1:6379, or leave it out to take DLOCK_URL",
         ));
     }
-    let named = url.map_or_else(
-        || std::env::var("DLOCK_URL").ok(),
-        |url| Some(url.to_owned()),
-    );
-    if named.is_some_and(|url| url.starts_with("memory:")) {
-        return Err(Failure::usage(
-            "memory:// is inside one process, where this command sees nothing: give the address of a server, such as redis://127.0.0.1:6379, by `--url` or DLOCK_URL",
-        ));
-    }
     let config = match url {
         Some(url) => Config::from_env_at(url)?,
         None => Config::from_env()?,
     };
+    if dlock_runtime::__private::is_in_memory(&config) {
+        return Err(Failure::usage(
+            "memory:// is inside one process, where this command sees nothing: give the address of a server, such as redis://127.0.0.1:6379, by `--url` or DLOCK_URL",
+        ));
+    }
     Ok(config)
 }
 

@@ -1,11 +1,11 @@
-//! The exit statuses, and the failures that lead to them. The page `docs/operate/cli.md` lists them.
+//! The exit statuses, and the failures that lead to them. The page `docs/reference/command.md` lists them.
 //!
 //! Invariant: no message holds a token, a password or a URL.
 
 use std::error::Error as _;
 use std::io;
 
-use dlock_runtime::{LockError, UnavailableCause};
+use dlock_runtime::{LockError, Refusal, UnavailableCause};
 
 /// A check or an eviction says no.
 pub(crate) const NO: u8 = 1;
@@ -36,6 +36,8 @@ pub(crate) struct Failure {
     pub(crate) kind: &'static str,
     /// What went wrong and what to do; `None` if nobody reads the output any longer.
     pub(crate) message: Option<String>,
+    /// The server may grant the lock later.
+    pub(crate) passes: bool,
 }
 
 impl Failure {
@@ -52,6 +54,7 @@ impl Failure {
             status,
             kind,
             message: Some(message.into()),
+            passes: false,
         }
     }
 }
@@ -66,6 +69,14 @@ impl From<LockError> for Failure {
             LockError::Unavailable { .. } => (UNAVAILABLE, "unavailable"),
             LockError::Refused { .. } => (UNAVAILABLE, "refused"),
             _ => (INTERNAL, "internal"),
+        };
+        let passes = match &error {
+            // By a failover, until it is promoted again or its name leads to another server.
+            LockError::Refused { reason, .. } if *reason == Refusal::ReadOnly => true,
+            LockError::Unavailable { .. } | LockError::Refused { .. } => {
+                error.retry_after().is_some()
+            }
+            _ => false,
         };
         let said = match &error {
             LockError::Unavailable {
@@ -88,12 +99,15 @@ impl From<LockError> for Failure {
             Some(source) => format!("{said}: {source}"),
             None => said,
         };
-        Self::new(status, kind, in_own_words(message))
+        Self {
+            passes,
+            ..Self::new(status, kind, in_own_words(message))
+        }
     }
 }
 
 /// What the library says to programmers, and what this command says instead.
-const OWN_WORDS: [(&str, &str); 6] = [
+const OWN_WORDS: [(&str, &str); 10] = [
     ("set `repair_missing_ttl`", "set DLOCK_REPAIR_MISSING_TTL"),
     (
         "by `min_replicas` or `min_aof`",
@@ -104,6 +118,16 @@ const OWN_WORDS: [(&str, &str); 6] = [
         "with an error that dlock does not know; its words are the `source()`",
         "with an error that dlock does not know",
     ),
+    (
+        "the documentation of the crate `dlock-runtime` lists the commands, keys and channels that dlock needs, under Rights",
+        "`dlock check` lists those that are missing",
+    ),
+    ("`Config::without_scripts()`", "DLOCK_WITHOUT_SCRIPTS=true"),
+    (
+        "`Config::counter_per_slot()`",
+        "DLOCK_COUNTER_PER_SLOT=true",
+    ),
+    ("`LockPool::check`", "`dlock check`"),
     ("with `counter_per_slot`", "with DLOCK_COUNTER_PER_SLOT"),
     (
         "or list with a pool for each shard",
@@ -111,7 +135,7 @@ const OWN_WORDS: [(&str, &str); 6] = [
     ),
 ];
 
-fn in_own_words(mut message: String) -> String {
+pub(crate) fn in_own_words(mut message: String) -> String {
     for (theirs, ours) in OWN_WORDS {
         if message.contains(theirs) {
             message = message.replace(theirs, ours);
@@ -128,6 +152,7 @@ impl From<io::Error> for Failure {
                 status: 0,
                 kind: "closed",
                 message: None,
+                passes: false,
             };
         }
         let message = format!(
@@ -149,6 +174,7 @@ mod tests {
             Refusal::NotReplicated,
             Refusal::Loading,
             Refusal::Other,
+            Refusal::NoPermission,
         ];
         let said = refusals.map(|refusal| refusal.to_string());
         for ((theirs, ours), said) in OWN_WORDS.iter().zip(&said) {

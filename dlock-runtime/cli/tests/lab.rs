@@ -61,8 +61,17 @@ impl Lab {
         self.run_at(&self.url, key, options, script)
     }
 
+    /// `dlock lead --key <key> <options> -- sh -c <script>`, which goes on.
+    pub(crate) fn lead(&self, key: &str, options: &[&str], script: &str) -> Running {
+        self.goes_on(&self.url, &["lead", "--key", key], options, script)
+    }
+
     pub(crate) fn run_at(&self, url: &str, key: &str, options: &[&str], script: &str) -> Running {
-        let args = [&["run", "--key", key], options, &["--", "sh", "-c", script]].concat();
+        self.goes_on(url, &["run", "--key", key], options, script)
+    }
+
+    fn goes_on(&self, url: &str, verb: &[&str], options: &[&str], script: &str) -> Running {
+        let args = [verb, options, &["--", "sh", "-c", script]].concat();
         let mut command = self.dlock_at(url, &args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Running::of(&mut command)

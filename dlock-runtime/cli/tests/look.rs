@@ -67,10 +67,13 @@ fn a_lock_is_listed_shown_waited_for_and_evicted() {
     let holder = report["holders"][0]["fingerprint"].as_str().unwrap();
     assert!(shown.contains(holder), "{shown}");
     let evicted = json(&lab, &["evict", "item:7", "--holder", holder, "--json"]);
-    assert_eq!(evicted["result"], "evicted");
+    assert_eq!(
+        (&evicted["result"], &evicted["told"]),
+        (&"evicted".into(), &true.into())
+    );
     let second = second.end();
     assert_eq!((second.status, second.stdout.as_str()), (0, "mine\n"));
-    assert_eq!(first.end().status, 76, "it noticed at its renewal");
+    assert_eq!(first.end().status, 76, "it was told");
 
     assert_eq!(lab.output(&["wait", "item:7"]).status.code(), Some(0));
     assert_eq!(json(&lab, &["wait", "item:7", "--json"])["free"], true);
@@ -78,6 +81,37 @@ fn a_lock_is_listed_shown_waited_for_and_evicted() {
     assert_eq!(json(&lab, &["show", "item:7", "--json"])["holder_count"], 0);
     let free = lab.output(&["evict", "item:7", "--holder", holder]);
     assert_eq!(free.status.code(), Some(1));
+}
+
+/// In words, too; another program's lock names nobody who could be told.
+#[test]
+fn an_eviction_says_whether_the_holder_was_told() {
+    let lab = Lab::start();
+    let evict = |key: &str, rest: &[&str]| {
+        let report = json(&lab, &["show", key, "--json"]);
+        let holder = report["holders"][0]["fingerprint"].as_str().unwrap();
+        lab.output(&[&["evict", key, "--holder", holder], rest].concat())
+    };
+    let holder = held(
+        &lab,
+        "ours",
+        &["--ttl", "10m", "--grace", "1s"],
+        "sleep 1000",
+    );
+    let said = text(&evict("ours", &[]).stdout);
+    assert!(said.contains("a message was sent to it"), "{said}");
+    assert_eq!(holder.end().status, 76, "long before its next renewal");
+
+    let foreign = || lab.cmd(&["SET", "lock:foreign", "v"]);
+    foreign();
+    let said = text(&evict("foreign", &[]).stdout);
+    assert!(said.contains("its entry names no address"), "{said}");
+    foreign();
+    let said: Value = serde_json::from_slice(&evict("foreign", &["--json"]).stdout).unwrap();
+    assert_eq!(
+        (&said["result"], &said["told"]),
+        (&"evicted".into(), &false.into())
+    );
 }
 
 #[test]

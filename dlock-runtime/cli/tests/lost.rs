@@ -142,6 +142,17 @@ fn cut_off_from_the_server_it_ends_its_command_before_another_has_the_lock() {
 }
 
 #[test]
+fn a_right_that_a_renewal_lacks_is_named() {
+    let lab = Lab::start();
+    let first = held(&lab, "job", &LEASE, "sleep 1000");
+    lab.cmd(&["ACL", "SETUSER", "default", "-pexpire"]);
+    let ended = first.end();
+    assert_eq!(ended.status, 76, "{ended:?}");
+    let named = "(asked now: this user may not call `PEXPIRE`";
+    assert!(ended.stderr.contains(named), "{ended:?}");
+}
+
+#[test]
 fn a_stopped_server_ends_the_command_before_its_key_ends() {
     let lab = Lab::start();
     let options = ["--ttl", "6s", "--grace", "1s", "--lost-status", "3"];

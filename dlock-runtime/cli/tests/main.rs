@@ -1,8 +1,8 @@
 //! The command `dlock` as a user meets it: processes, signals, terminals, pipes and exit statuses,
 //! each test with a server of its own.
 //!
-//! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
-//! commands that look, `terminal` about what needs a terminal, `words` about what is said of mistakes,
+//! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `lead` about `dlock lead`,
+//! `look` about the commands that look, `terminal` about what needs a terminal, `words` about what is said of mistakes,
 //! `settings` about the environment, and `page` about what the page says; `pictures` draws those of
 //! the page, by `drawing`, from a `scene`.
 
@@ -14,6 +14,7 @@
 
 mod drawing;
 mod lab;
+mod lead;
 mod look;
 mod lost;
 mod page;

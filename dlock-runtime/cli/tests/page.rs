@@ -1,9 +1,9 @@
-//! What `docs/operate/cli.md` says is so: its commands are understood, and its statuses and options
+//! What `docs/reference/command.md` says is so: its commands are understood, and its statuses and options
 //! are all.
 
 use crate::lab::{Lab, text};
 
-const PAGE: &str = include_str!("../../../docs/operate/cli.md");
+const PAGE: &str = include_str!("../../../docs/reference/command.md");
 const STATUSES: &str = include_str!("../src/status.rs");
 
 /// The lines of all blocks, without comments.

@@ -10,12 +10,16 @@ use dlock_runtime::{Config, LockError, LockPool};
 use crate::lab::{CAP, Lab, block, text};
 use crate::run::held;
 
-const PAGE: &str = include_str!("../../../docs/operate/configuration.md");
+const PAGE: &str = include_str!("../../../docs/reference/configuration.md");
 
 /// Each variable with values that count, or do not, and what the value changes in the lock on the
 /// server, in its `Debug`.
 const SETTINGS: &[(&str, &[&str], &str)] = &[
-    ("DLOCK_URL", &["redis://127.0.0.1:1/x", "", "http://x"], ""),
+    (
+        "DLOCK_URL",
+        &["redis://127.0.0.1:1/x", "", "http://x", "env:NOWHERE"],
+        "",
+    ),
     ("DLOCK_TLS_CA", &["/nowhere.pem", ""], ""),
     ("DLOCK_TLS_CERT", &["/nowhere.pem", ""], ""),
     ("DLOCK_TLS_KEY", &["/nowhere.pem", ""], ""),
@@ -42,6 +46,7 @@ const SETTINGS: &[(&str, &[&str], &str)] = &[
         "",
     ),
     ("DLOCK_LOCK_ORDER", &["refuse", "x"], ""),
+    ("DLOCK_SPAN_LEVEL", &["info", "x"], ""),
     ("DLOCK_REPAIR_MISSING_TTL", &["1m", "1ms"], ""),
     ("DLOCK_CONNECTIONS", &["2", "65"], ""),
     ("DLOCK_MAX_IN_FLIGHT", &["9", "0"], ""),
@@ -51,6 +56,7 @@ const SETTINGS: &[(&str, &[&str], &str)] = &[
     ("DLOCK_MIN_AOF", &["65", "x"], ""),
     ("DLOCK_LOCAL_HANDOFF", &["0", "x"], ""),
     ("DLOCK_CLOCK_MARGIN", &["9", "21"], ""),
+    ("DLOCK_SHUTDOWN_GRACE", &["20s", "6m"], ""),
     ("DLOCK_POLL_INTERVAL", &["50ms", "2s"], ""),
     ("DLOCK_HEALTH_CHECK_INTERVAL", &["1m", "2h"], ""),
     ("DLOCK_LOCKS", &["x"], ""), // none of dlock's

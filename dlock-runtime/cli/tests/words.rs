@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::lab::{Lab, text};
 
 /// What the library says to programmers, and an operator can't act on.
-const OF_THE_LIBRARY: [&str; 8] = [
+const OF_THE_LIBRARY: [&str; 10] = [
+    "Config::",
+    "LockPool::",
     "lock_key!",
     "Key::verbatim",
     "`renew`",
@@ -155,6 +157,22 @@ fn refusals_are_explained() {
     let run = ["run", "--key", "endless", "--skip", "--", "true"];
     check(&lab, &run, 69, "(endless, stored as lock:endless)");
     check(&lab, &run, 69, "set DLOCK_REPAIR_MISSING_TTL");
+    for (right, why) in [
+        ("-evalsha", "set DLOCK_WITHOUT_SCRIPTS=true"),
+        (
+            "-set",
+            "(to run `set`); `dlock check` lists those that are missing",
+        ),
+    ] {
+        let rights = [
+            "ACL", "SETUSER", "worker", "on", ">x", "~*", "&*", "+@all", right,
+        ];
+        lab.cmd(&rights);
+        let url = format!("redis://worker:x@{}", lab.server.addr());
+        let run = ["--url", &url, "run", "--key", "k", "--skip", "--", "true"];
+        check(&lab, &run, 69, why);
+        lab.cmd(&["ACL", "DELUSER", "worker"]);
+    }
     let mut sharded = lab.dlock(&["ls"]);
     let output = sharded.env("DLOCK_COUNTER_PER_SLOT", "true").output();
     let said = text(&output.unwrap().stderr);
@@ -190,6 +208,7 @@ fn a_free_lock_has_the_fields_of_any_other() {
         serde_json::from_slice(&output.stdout).unwrap()
     };
     let (free, held) = (show("free"), show("held"));
+    assert!(held["fence_at_most"].is_string(), "{held}");
     assert_eq!(
         (&free["holders"], &free["waiters"]),
         (&json!([]), &json!([]))

@@ -3,9 +3,12 @@
 //! Never in this folder: a decision about a lock. Invariant: whatever an attribute says reaches the
 //! driver as the same `LockRequest` that method calls build.
 
+mod lead;
 mod returned;
 mod spec;
 mod target;
+
+use std::ops::ControlFlow;
 
 use crate::driver::guard::LockGuard;
 use crate::driver::locked_future::{Boxed, boxed};
@@ -13,6 +16,7 @@ use crate::driver::pool::LockPool;
 use crate::driver::scope;
 use crate::global;
 use crate::observe;
+use crate::values::config::{Address, Config};
 use crate::values::error::LockError;
 use crate::values::key::Key;
 
@@ -23,6 +27,7 @@ pub use crate::values::key::{KeyBuilder, Placeholder};
 pub use dlock_macros::lock_key_impl;
 #[cfg(feature = "sites")]
 pub use inventory::submit;
+pub use lead::{Lead, LeadArgument, TermValue, for_each_term, generic_for_each_term, lead};
 pub use returned::{Failed, Other, Returned, returned};
 pub use spec::Spec;
 #[cfg(feature = "sites")]
@@ -37,6 +42,13 @@ pub fn key(template: &'static str) -> KeyBuilder {
 /// What some servers can't have: the rows of a table in the guide.
 pub fn refused() -> impl Iterator<Item = String> {
     crate::values::config::guide()
+}
+
+/// Whether its locks are inside this process alone. The command `dlock` refuses that.
+#[must_use]
+pub fn is_in_memory(config: &Config) -> bool {
+    let settings = config.clone().check();
+    settings.is_ok_and(|it| matches!(it.address, Address::Memory))
 }
 
 /// A key that is an expression.
@@ -107,18 +119,21 @@ fn acquire_one(spec: &'static Spec, key: Key) -> Boxed<Result<LockGuard, LockErr
 /// Not generic: it is compiled here, once, and not again with each annotated function.
 fn acquire(spec: &'static Spec, mut target: Target) -> Boxed<Result<LockGuard, LockError>> {
     boxed(move || async move {
-        let pool = match (target.own_pool(), spec.pool_name()) {
-            (Some(pool), _) => Ok(pool),
-            (None, Some(name)) => global::named(name),
-            (None, None) => {
-                scope::innermost_pool().map_or_else(global::pool, |core| Ok(LockPool::of(core)))
-            }
-        };
-        let pool = pool?;
+        let pool = pool_of(spec, &mut target)?;
         let request = target.request(|keys| spec.request(&pool, keys));
         let (pool, specs) = request.specs()?;
         specs.acquire(&pool).await
     })
+}
+
+fn pool_of(spec: &'static Spec, target: &mut Target) -> Result<LockPool, LockError> {
+    match (target.own_pool(), spec.pool_name()) {
+        (Some(pool), _) => Ok(pool),
+        (None, Some(name)) => global::named(name),
+        (None, None) => {
+            scope::innermost_pool().map_or_else(global::pool, |core| Ok(LockPool::of(core)))
+        }
+    }
 }
 
 /// A value of any type where none is ever evaluated: written behind `if false`.
@@ -144,6 +159,14 @@ pub trait FromLockError {
 impl<T, E: CarriesLockError> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(error.into())
+    }
+}
+
+/// What a function with `lead` returns that may campaign again.
+#[diagnostic::do_not_recommend]
+impl<R: FromLockError> FromLockError for ControlFlow<R> {
+    fn from_lock_error(error: LockError) -> Self {
+        ControlFlow::Break(R::from_lock_error(error))
     }
 }
 

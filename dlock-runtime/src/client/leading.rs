@@ -59,9 +59,15 @@ impl<H: ClientHost> Client<H> {
     }
 
     /// An acquire without a queue is about to be sent: a try past the queue, or one of several keys.
-    pub(crate) fn sending_alone(&mut self, sent: &SentAcquire) {
-        let claim = sent.command.claim.clone();
-        self.tokens.acquiring(sent.token, claim);
+    /// `false`: it must not be, because the pool is closed.
+    #[must_use]
+    pub(crate) fn sending_alone(&mut self, sent: &SentAcquire) -> bool {
+        let is_open = !self.is_closed;
+        if is_open {
+            let claim = sent.command.claim.clone();
+            self.tokens.acquiring(sent.token, claim);
+        }
+        is_open
     }
 }
 

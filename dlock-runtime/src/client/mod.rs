@@ -19,7 +19,7 @@
 //! server's time) and `clock_watch` (whether its clock keeps pace).
 //!
 //! `driver` tells it under the mutex of `driver/shared`, and carries out what it says after
-//! unlocking. `docs/inside/client.md` has the table.
+//! unlocking. `docs/notes/client.md` has the table.
 //!
 //! Invariants: a token that leaves its queue without being taken is cleaned up in the same step, or
 //! was never granted; a lock that is handed on has exactly one holder at each moment; nothing is
@@ -82,6 +82,8 @@ pub(crate) struct Client<H: ClientHost> {
     pub(crate) tokens: Tokens<H::Holder>,
     /// The last leader's number.
     epochs: LeaderEpoch,
+    /// The pool is being shut down: nobody gets a lock.
+    pub(crate) is_closed: bool,
 }
 
 /// A step of the machine: its time, and what it changes besides a queue.
@@ -90,6 +92,7 @@ pub(crate) struct ClientStep<'a, H: ClientHost> {
     rules: &'a ClientRules,
     tokens: &'a mut Tokens<H::Holder>,
     epochs: &'a mut LeaderEpoch,
+    is_closed: bool,
     out: &'a mut ClientActions<H>,
     now: Moment,
 }
@@ -116,6 +119,7 @@ impl<H: ClientHost> Client<H> {
             queues,
             tokens,
             epochs: 0,
+            is_closed: false,
         }
     }
 
@@ -149,14 +153,15 @@ impl<H: ClientHost> Client<H> {
             rules: &self.rules,
             tokens: &mut self.tokens,
             epochs: &mut self.epochs,
+            is_closed: self.is_closed,
             out,
             now,
         };
         (&mut self.queues, step)
     }
 
-    /// Takes a lock that was granted without a queue; `None`: its lease would be over already, and
-    /// its token is cleaned up.
+    /// Takes a lock that was granted without a queue; `None`: it is not taken, and its token is
+    /// cleaned up ([`why_not_taken`](Self::why_not_taken)).
     pub(crate) fn take_alone(
         &mut self,
         request: &H::Request,
@@ -165,6 +170,15 @@ impl<H: ClientHost> Client<H> {
         told: Told<'_, H>,
     ) -> Option<H::Holder> {
         self.step(told).1.take(request, token, grant)
+    }
+
+    /// Why a grant was not taken.
+    pub(crate) fn why_not_taken(&self) -> AcquireRefusal<H::Error> {
+        if self.is_closed {
+            AcquireRefusal::ShutDown
+        } else {
+            AcquireRefusal::LeaseOver
+        }
     }
 
     /// What a server's value means to this pool; `None`: it is not this pool's.
@@ -188,11 +202,11 @@ impl<H: ClientHost> ClientStep<'_, H> {
         self.out.clean_up(token);
     }
 
-    /// Turns a grant into a lease of its new holder. `None`: the lease would be over already, and
-    /// the token is cleaned up.
+    /// Turns a grant into a lease of its new holder. `None`: the lease would be over already, or the
+    /// pool is closed, and the token is cleaned up.
     fn take(&mut self, request: &H::Request, token: Token, grant: &Grant) -> Option<H::Holder> {
         let lease = grant.lease_for(H::terms(request));
-        let is_over = self.now >= lease.deadline();
+        let is_over = self.is_closed || self.now >= lease.deadline();
         let holder = |attempt| self.host.holder(request, attempt, &lease);
         let holder = (!is_over).then(|| self.tokens.granted(token, lease, holder));
         let holder = holder.flatten();

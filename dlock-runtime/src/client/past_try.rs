@@ -85,7 +85,7 @@ impl<H: ClientHost> Client<H> {
                     sent.and_then(|it| self.take_alone(request, it.token, &grant, (now, out)));
                 match held {
                     Some(holder) => PastTurn::Held(grant, holder),
-                    None => PastTurn::Refused(AcquireRefusal::LeaseOver),
+                    None => PastTurn::Refused(self.why_not_taken()),
                 }
             }
             Ok(Landed::Queued(busy) | Landed::Taken(busy)) => {

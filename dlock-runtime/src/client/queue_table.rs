@@ -37,8 +37,6 @@ pub(crate) struct QueueTable<H: ClientHost> {
     pub(super) spare: Vec<Box<QueueState<H>>>,
     /// At this many queues, idle ones are swept.
     pub(super) sweep_at: usize,
-    /// The pool is closed: every waiter that comes is refused.
-    pub(crate) is_closed: bool,
 }
 
 impl<H: ClientHost> Default for QueueTable<H> {
@@ -49,7 +47,6 @@ impl<H: ClientHost> Default for QueueTable<H> {
             own_of_quorum: None,
             spare: Vec::new(),
             sweep_at: 0,
-            is_closed: false,
         }
     }
 }

@@ -39,18 +39,15 @@ pub(crate) struct SeveralTry {
     pub(crate) is_second: bool,
 }
 
-impl SeveralTry {
-    /// A lease was over before its grant arrived: what was granted is cleaned up.
-    pub(crate) fn too_late<E>(self) -> SeveralTurn<E> {
-        if self.is_over {
-            SeveralTurn::Refused(AcquireRefusal::LeaseOver)
-        } else {
-            SeveralTurn::OneByOne
+impl<H: ClientHost> Client<H> {
+    /// A grant of several was not taken: what was granted is cleaned up.
+    pub(crate) fn several_not_taken(&self, tried: SeveralTry) -> SeveralTurn<H::Error> {
+        match self.why_not_taken() {
+            AcquireRefusal::LeaseOver if !tried.is_over => SeveralTurn::OneByOne,
+            why => SeveralTurn::Refused(why),
         }
     }
-}
 
-impl<H: ClientHost> Client<H> {
     /// The command for several keys was answered or failed. Returns how the call goes on, and whether
     /// the server may have something of it that nobody takes.
     pub(crate) fn several_answered<'a>(

@@ -22,9 +22,13 @@ pub(crate) struct AcquireSpec {
     pub(crate) queue_key: QueueKey,
     /// Joins a lock that an enclosing scope holds.
     pub(crate) reentrant: bool,
+    /// Asked for by a candidate, whose settings are fewer.
+    pub(crate) of_candidate: bool,
     pub(crate) terms: LeaseTerms,
     pub(crate) wait: Wait,
     pub(crate) release: Release,
+    /// Its body is stopped when a shutdown's grace is over.
+    pub(crate) stops_at_shutdown: bool,
     /// Who asks; others read its name in the holder's value.
     pub(crate) site: Site,
 }
@@ -45,9 +49,11 @@ impl AcquireSpec {
             kind: Kind::Exclusive,
             queue_key: QueueKey::of(key.into(), &Kind::Exclusive, false),
             reentrant: false,
+            of_candidate: false,
             terms,
             wait: Wait::Forever,
             release: Release::Confirmed,
+            stops_at_shutdown: false,
             site: Site::by_hand(std::panic::Location::caller()),
         })
     }

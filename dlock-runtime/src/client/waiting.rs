@@ -74,14 +74,13 @@ impl<H: ClientHost> Client<H> {
         let waiter = QueuedWaiter::new(request, waker);
         let now = told.0;
         let (queues, step) = self.step(told);
-        let is_closed = queues.is_closed;
         let state = queues.at(queue_key, now);
-        QueueStep { state, step }.enter(waiter, is_closed, flight)
+        QueueStep { state, step }.enter(waiter, flight)
     }
 
-    /// Refuses all waiters that come from now on.
+    /// From now on refuses all waiters that come, and cleans up whatever is granted.
     pub(crate) fn close(&mut self) {
-        self.queues.is_closed = true;
+        self.is_closed = true;
     }
 
     pub(crate) fn has_waiters(&self, queue_key: &QueueKey) -> bool {
@@ -104,7 +103,6 @@ impl<H: ClientHost> QueueStep<'_, H> {
     fn enter(
         &mut self,
         waiter: QueuedWaiter<H::Request, H::Waker>,
-        is_closed: bool,
         flight: impl FnOnce(LeaderEpoch) -> H::Flight,
     ) -> JoinedQueue<H> {
         let (state, now) = (&mut *self.state, self.step.now);
@@ -119,7 +117,7 @@ impl<H: ClientHost> QueueStep<'_, H> {
         let waiter_id = state.queue.enter(waiter);
         state.check_chain(now);
         let chain_ends = might_be_handed_on && !state.queue.may_be_handed_on(now);
-        if is_closed {
+        if self.step.is_closed {
             // The queue holds only this waiter: `close` has sent the others away.
             state.queue.leave(waiter_id);
             state.refused.insert(waiter_id, AcquireRefusal::ShutDown);
@@ -199,7 +197,12 @@ impl<H: ClientHost> QueueStep<'_, H> {
                 let Some(holder) = self.step.take(request, token, &grant) else {
                     self.state.queue.left(token, now);
                     self.state.wake_leader(self.step.out);
-                    return (Looked::TooLate, None);
+                    let looked = if self.step.is_closed {
+                        Looked::Refused(AcquireRefusal::ShutDown)
+                    } else {
+                        Looked::TooLate
+                    };
+                    return (looked, None);
                 };
                 if H::terms(request).bounds.min_hold.is_some() {
                     self.state.queue.end_chain(); // it is not handed on

@@ -158,6 +158,9 @@ pub(crate) async fn acquire(
             // No body has run under the lost lock, so the call goes on waiting while time is left.
             Err(error) => {
                 now = core.now();
+                if core.is_shut() {
+                    return Err(LockError::ShutDown);
+                }
                 if !error.may_pass() || deadline.is_over(now) {
                     return Err(core.error(error, Some(&spec.key)));
                 }
@@ -204,7 +207,7 @@ async fn begin_confirmed(
 ) -> Result<LockGuard, CommandError> {
     let now = core.now();
     let within = now.until(deadline.answered_by(core, now));
-    if !guard.confirm(&spec.terms, within).await? {
+    if !guard.confirm(&spec.terms, within).await? || core.is_shut() {
         return Err(lost_before_its_body());
     }
     begin(spec, guard, &grant)
@@ -281,7 +284,7 @@ async fn try_once(
     let (open, answer) = match connected {
         Ok((link, when @ (_, within))) => {
             let sent = attempt::prepare(core, spec, &link, false, when);
-            let open = OpenAttempt::new(core, None, sent, link);
+            let open = OpenAttempt::alone(core, sent, link)?;
             let answer = open.link.acquire(&open.sent.command, within).await;
             let answer = open.landed(answer);
             (Some(open), answer)

@@ -51,6 +51,9 @@ pub(crate) async fn acquire(
             return Err(nested::would_deadlock(spec, outer));
         }
     }
+    if nested.iter().all(|it| matches!(it, Nested::Join(_))) {
+        return join_all(core, nested);
+    }
     // A joined lock is not waited for, so its order does not matter.
     let mut asked = specs.iter().zip(nested);
     asked.try_for_each(|(spec, nested)| match nested {
@@ -67,11 +70,28 @@ pub(crate) async fn acquire(
             Ok(guard) => return Ok(guard),
             Err(error) => error,
         };
+        if core.is_shut() {
+            return Err(LockError::ShutDown);
+        }
         // No body has run under them, so the call goes on waiting while time is left.
         if !error.may_pass() || deadline.is_over(core.now()) {
             return Err(core.error(error, Some(&first.key)));
         }
     }
+}
+
+/// The enclosing bodies hold all of them: nothing is asked for, even while the pool is being shut down.
+fn join_all(core: &Core, nested: Vec<Nested>) -> Result<LockGuard, LockError> {
+    let joined = nested.into_iter().filter_map(|it| match it {
+        Nested::Join(guard) => Some(guard),
+        _ => None,
+    });
+    let guard = LockGuard::of_all(joined.collect());
+    guard.ok_or_else(|| core.error(no_keys(), None))
+}
+
+fn no_keys() -> CommandError {
+    CommandError::Setup(Reason::new(KindError::NoKeys))
 }
 
 /// How the command for all keys went.
@@ -103,9 +123,10 @@ async fn at_once(
         Ok((link, when @ (_, within))) => {
             let open = |spec: &Arc<AcquireSpec>| {
                 let sent = attempt::prepare(core, spec, &link, false, when);
-                OpenAttempt::new(core, None, sent, link.clone())
+                OpenAttempt::alone(core, sent, link.clone())
             };
-            let open: Vec<OpenAttempt> = specs.iter().map(open).collect();
+            let open: Result<Vec<OpenAttempt>, _> = specs.iter().map(open).collect();
+            let open = open?;
             let commands: Vec<Acquire> = open.iter().map(|it| it.sent.command.clone()).collect();
             let answer = link.acquire_all(&commands, within).await;
             (open, answer)
@@ -142,8 +163,8 @@ async fn at_once(
     // Take every one before looking at failures: a guard that is dropped gives its lock back.
     let each: Vec<Option<One>> = each.collect();
     let held: Option<HeldParts> = each.into_iter().collect();
-    let too_late = || AtOnce::Not(tried.too_late());
-    Ok(held.map_or_else(too_late, AtOnce::Taken))
+    let not_taken = || AtOnce::Not(core.ask(|client| client.several_not_taken(tried)));
+    Ok(held.map_or_else(not_taken, AtOnce::Taken))
 }
 
 /// The inner error: everything was given back, and the call may try again.
@@ -255,7 +276,7 @@ async fn keep(
         .filter(|guard| !guard.is_joined())
         .collect();
     let by = deadline.answered_by(core, core.now());
-    if LockGuard::confirm_all(&ours, &spec.terms, by).await? {
+    if LockGuard::confirm_all(&ours, &spec.terms, by).await? && !core.is_shut() {
         Ok(())
     } else {
         Err(acquire::lost_before_its_body())
@@ -291,7 +312,7 @@ async fn begin(
     }
     let guards = held.into_iter().map(|(guard, _)| guard).collect();
     let guard = LockGuard::of_all(guards);
-    let guard = guard.ok_or_else(|| CommandError::Setup(Reason::new(KindError::NoKeys)))?;
+    let guard = guard.ok_or_else(no_keys)?;
     // One may have been lost while another was waited for; and the outer body may have lost a
     // joined one.
     if guard.check().is_err() {

@@ -81,7 +81,10 @@ pub(super) fn fault(error: CommandError) -> AttemptFault<CommandError> {
         may_pass: error.may_pass(),
         is_elsewhere: matches!(error, CommandError::Elsewhere(_)),
         is_moving: matches!(error, CommandError::Moving(_)),
-        is_answered: !matches!(error, CommandError::Unsent(_) | CommandError::Unclear(_)),
+        is_answered: !matches!(
+            error,
+            CommandError::Unsent(_) | CommandError::NoLogin(_) | CommandError::Unclear(_)
+        ),
         error,
     }
 }
@@ -98,19 +101,39 @@ pub(super) struct OpenAttempt {
 }
 
 impl OpenAttempt {
-    /// It is about to be sent. `queue`: for this queue, which has been told.
-    pub(super) fn new(
+    /// It is about to be sent, for no queue.
+    ///
+    /// # Errors
+    /// If the pool was shut down while its call connected.
+    pub(super) fn alone(
         core: &Arc<Core>,
-        queue: Option<&Arc<AcquireSpec>>,
+        sent: SentAcquire,
+        link: Arc<dyn Link>,
+    ) -> Result<Self, LockError> {
+        let is_open = core.tell(sent.at, |client, _| client.sending_alone(&sent));
+        let it = || Self::new(core, None, sent, link);
+        is_open.then(it).ok_or(LockError::ShutDown)
+    }
+
+    /// It is about to be sent for this queue, which has been told.
+    pub(super) fn of_queue(
+        core: &Arc<Core>,
+        queue: &Arc<AcquireSpec>,
         sent: SentAcquire,
         link: Arc<dyn Link>,
     ) -> Self {
-        if queue.is_none() {
-            core.tell(sent.at, |client, _| client.sending_alone(&sent));
-        }
+        Self::new(core, Some(queue.clone()), sent, link)
+    }
+
+    fn new(
+        core: &Arc<Core>,
+        queue: Option<Arc<AcquireSpec>>,
+        sent: SentAcquire,
+        link: Arc<dyn Link>,
+    ) -> Self {
         Self {
             core: core.clone(),
-            queue: queue.cloned(),
+            queue,
             sent,
             link,
             is_settled: false,
@@ -211,7 +234,7 @@ pub(super) fn in_words(
         AcquireRefusal::TooLate => return Some(CommandError::too_late()),
         AcquireRefusal::Unsettled => {
             return Some(CommandError::Unsettled(Reason::new(
-                "what this process asked for before, or held, stands at the key, and the server has not said what became of it",
+                "an earlier attempt or hold of this process is stored at the key, and the server has not reported its outcome",
             )));
         }
         AcquireRefusal::Endless => (Refusal::NoTtl, Reason::new("PTTL of the key is -1")),

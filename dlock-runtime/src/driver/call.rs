@@ -27,7 +27,8 @@ pub(super) struct CallOfRequest<'a> {
 impl<'a> CallOfRequest<'a> {
     pub(super) fn begins(core: &'a Arc<Core>, spec: &'a Arc<AcquireSpec>, keys: usize) -> Self {
         let class = core.observers().class_of(spec.asked());
-        let observed = ObservedCall::begins(spec.asked(), keys, class);
+        let level = core.settings().observing.span_level;
+        let observed = ObservedCall::begins(spec.asked(), keys, level, class);
         Self {
             core,
             spec,

@@ -3,7 +3,8 @@
 //! tells observers when the lease is renewed or lost.
 //!
 //! It decides nothing but that a deadline has passed. Invariant: once `cause` is set or `released`
-//! is true, the lease is never held again.
+//! is true, the lease is never held again. A body that must stop ([`LostCause::ShutDown`]) counts as
+//! one that has lost its lease, but the server still has it, and it is renewed until it is released.
 
 use std::fmt;
 use std::pin::Pin;
@@ -47,6 +48,8 @@ pub(crate) struct LeaseCell {
     pub(super) holds: AtomicU32,
     /// Batches of this holder that the server may still apply.
     open_writes: AtomicU32,
+    /// Locked bodies that run inside this holder's.
+    inner_bodies: AtomicU32,
     /// Why it is over.
     cause: AtomicCause,
     /// What observers are told, from when its holder has it.
@@ -75,6 +78,7 @@ impl LeaseCell {
             handed_on: AtomicBool::new(false),
             holds: AtomicU32::new(1),
             open_writes: AtomicU32::new(0),
+            inner_bodies: AtomicU32::new(0),
             cause: AtomicCause::none(),
             observed: OnceLock::new(),
             freed: OnceLock::new(),
@@ -106,7 +110,7 @@ impl LeaseCell {
 
     /// The same, without the check for a forked child.
     pub(crate) fn why_lost_at(&self, now: Moment) -> Option<LostCause> {
-        if self.cause.get().is_none() && now >= self.deadline() {
+        if self.cause.is_open() && now >= self.deadline() {
             self.lose(self.cause_at_deadline());
         }
         self.cause.get()
@@ -114,12 +118,18 @@ impl LeaseCell {
 
     /// Whether it is known to be over although it was not released. No clock is read.
     pub(super) fn is_lost(&self) -> bool {
-        self.cause.get().is_some()
+        !self.cause.is_open()
+    }
+
+    /// Whether its body must stop, although the server still has the lease.
+    pub(super) fn must_stop(&self) -> bool {
+        self.cause.get() == Some(LostCause::ShutDown)
     }
 
     /// Why the release found nothing at the server.
     pub(crate) fn why_gone(&self) -> LostCause {
-        self.cause.get().unwrap_or_else(|| {
+        let known = self.cause.get().filter(|_| self.is_lost());
+        known.unwrap_or_else(|| {
             if self.clock.now() >= self.deadline() {
                 self.cause_at_deadline()
             } else {
@@ -148,7 +158,7 @@ impl LeaseCell {
     /// A holder has the lock.
     pub(crate) fn begins(&self, observed: ObservedHold) {
         let _ = self.observed.set(observed); // a cell has one holder
-        if let Some(cause) = self.cause.get() {
+        if let Some(cause) = self.cause.get().filter(|_| self.is_lost()) {
             self.tell_loss(cause); // it was logged before there was a hold
         }
     }
@@ -184,6 +194,13 @@ impl LeaseCell {
         is_held
     }
 
+    /// It is longer than `long_hold` by now: logs that, once, if its holder has it and is not done.
+    /// Returns whether it logged it.
+    pub(super) fn log_as_long(&self, held: Duration) -> bool {
+        let observed = self.hold().filter(|_| self.is_held());
+        observed.is_some_and(|(hold, asked)| hold.log_as_long(asked, held))
+    }
+
     fn cause_at_deadline(&self) -> LostCause {
         self.at_deadline.get().unwrap_or(LostCause::Deadline) // it always has one
     }
@@ -196,13 +213,13 @@ impl LeaseCell {
     /// Makes the lease last until `deadline`, where it ends for this cause; it never gets shorter.
     /// `false` if it was over before.
     pub(crate) fn extend(&self, deadline: Moment, at_deadline: LostCause) -> bool {
-        if self.why_lost().is_some() {
+        if !matches!(self.why_lost(), None | Some(LostCause::ShutDown)) {
             return false;
         }
         self.at_deadline.replace(at_deadline);
         self.deadline
             .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-        self.cause.get().is_none()
+        self.cause.is_open()
     }
 
     /// Ends the lease; `false` if it was over already: the first cause wins.
@@ -217,6 +234,24 @@ impl LeaseCell {
         }
         self.notify();
         first
+    }
+
+    /// Stops the body, if it is one that may be stopped and no locked body runs inside it.
+    pub(super) fn stop(&self) {
+        let may_stop =
+            self.spec.stops_at_shutdown && self.inner_bodies.load(Ordering::Acquire) == 0;
+        if may_stop && !self.is_released() && self.cause.set(LostCause::ShutDown) {
+            self.notify();
+        }
+    }
+
+    /// A locked body begins inside this holder's.
+    pub(super) fn inner_begins(&self) {
+        self.inner_bodies.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn inner_ended(&self) {
+        self.inner_bodies.fetch_sub(1, Ordering::AcqRel);
     }
 
     pub(crate) fn is_released(&self) -> bool {
@@ -323,18 +358,16 @@ impl Cells {
 
     /// As [`LeaseCell::wait_lost`], for the body; in a forked child it ends at once.
     pub(crate) fn wait_lost(self) -> Lost {
-        Lost {
-            home: self.first.home,
-            waits: Some(Box::pin(self.wait())),
-        }
+        Lost::new(self.first.home, self.wait(), LostCause::Forked)
     }
 
     /// The same for those who watch the lock beside its body.
     pub(crate) fn watch_lost(self) -> Lost {
-        Lost {
-            home: self.first.home,
-            waits: Some(Box::pin(beside_others(self.wait()))),
-        }
+        Lost::new(
+            self.first.home,
+            beside_others(self.wait()),
+            LostCause::Forked,
+        )
     }
 
     async fn wait(self) -> LostCause {
@@ -353,17 +386,37 @@ impl Cells {
 }
 
 /// Ends when a lease is lost.
-pub(crate) struct Lost {
+pub(crate) type Lost = InProcess<LostCause>;
+
+/// What is waited for in the process that began to wait.
+pub(crate) struct InProcess<T> {
     home: Home,
-    waits: Option<Pin<Box<dyn Future<Output = LostCause> + Send>>>,
+    waits: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    /// What a forked child gets.
+    forked: T,
 }
 
-impl Future for Lost {
-    type Output = LostCause;
+impl<T> InProcess<T> {
+    pub(crate) fn new(
+        home: Home,
+        waits: impl Future<Output = T> + Send + 'static,
+        forked: T,
+    ) -> Self {
+        let waits = Some(Box::pin(waits) as _);
+        Self {
+            home,
+            waits,
+            forked,
+        }
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostCause> {
+impl<T: Copy + Unpin> Future for InProcess<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         if self.home.is_elsewhere() {
-            return Poll::Ready(LostCause::Forked);
+            return Poll::Ready(self.forked);
         }
         match &mut self.waits {
             Some(waits) => waits.as_mut().poll(cx),
@@ -373,7 +426,7 @@ impl Future for Lost {
 }
 
 /// The waiting future is registered in a list with a mutex, which a forked child must not touch.
-impl Drop for Lost {
+impl<T> Drop for InProcess<T> {
     fn drop(&mut self) {
         if self.home.is_elsewhere() {
             std::mem::forget(self.waits.take());
@@ -385,7 +438,8 @@ impl Drop for Lost {
 struct AtomicCause(AtomicU8);
 
 /// In the order of their numbers; a number is an index here, plus 1.
-const CAUSES: [LostCause; 8] = [
+const CAUSES: [LostCause; 9] = [
+    LostCause::ShutDown,
     LostCause::Deadline,
     LostCause::Gone,
     LostCause::MaxHold,
@@ -413,12 +467,20 @@ impl AtomicCause {
         Some(cause.unwrap_or(LostCause::Deadline)) // a loss is one, whatever its number
     }
 
-    /// `false` if there is one already: the first wins.
+    /// Whether there is none by which the lease is over: a body that must stop may lose it yet.
+    fn is_open(&self) -> bool {
+        self.0.load(Ordering::Acquire) <= Self::number(LostCause::ShutDown)
+    }
+
+    /// `false` if there is one already: the first wins, but over one that only stops the body.
     fn set(&self, cause: LostCause) -> bool {
-        let (none, cause) = (Self::NONE, Self::number(cause));
+        let cause = Self::number(cause);
+        let replaces = |before| {
+            (before <= Self::number(LostCause::ShutDown) && before < cause).then_some(cause)
+        };
         let set = self
             .0
-            .compare_exchange(none, cause, Ordering::AcqRel, Ordering::Acquire);
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, replaces);
         set.is_ok()
     }
 
@@ -428,14 +490,15 @@ impl AtomicCause {
 
     const fn number(cause: LostCause) -> u8 {
         match cause {
-            LostCause::Deadline => 1,
-            LostCause::Gone => 2,
-            LostCause::MaxHold => 3,
-            LostCause::MaxRenewals => 4,
-            LostCause::Watchdog => 5,
-            LostCause::Unclear => 6,
-            LostCause::Forked => 7,
-            LostCause::TooFewNodes => 8,
+            LostCause::ShutDown => 1,
+            LostCause::Deadline => 2,
+            LostCause::Gone => 3,
+            LostCause::MaxHold => 4,
+            LostCause::MaxRenewals => 5,
+            LostCause::Watchdog => 6,
+            LostCause::Unclear => 7,
+            LostCause::Forked => 8,
+            LostCause::TooFewNodes => 9,
         }
     }
 }

@@ -3,57 +3,78 @@
 //! It sends no command and never releases; it answers from the lease cells.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::lease_cell::Cells;
+use super::shutdown::ClosingSignal;
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 
-/// Reads the lock that the current code runs under; see [`current`](crate::current).
+/// A read-only view of the lock that the current code runs under, from [`current`](crate::current).
 ///
-/// It never releases, and may be kept or sent to another task.
+/// It never releases the lock, and may be kept or sent to another task.
 #[derive(Clone)]
 pub struct LockHandle {
     key: Key,
     fence: Fence,
     cells: Cells,
+    closing: Arc<ClosingSignal>,
 }
 
 impl LockHandle {
-    pub(crate) fn new(key: Key, fence: Fence, cells: Cells) -> Self {
-        Self { key, fence, cells }
+    pub(crate) fn new(key: Key, fence: Fence, cells: Cells, closing: &Arc<ClosingSignal>) -> Self {
+        Self {
+            key,
+            fence,
+            cells,
+            closing: closing.clone(),
+        }
     }
 
-    /// The lock's name on the server, namespace included; of several keys, the first one's.
+    /// Returns the lock's name on the server, including the namespace; with several keys, the first
+    /// one's.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The fencing token of this grant.
+    /// Returns the fencing token of this grant.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// How long the lease can be counted on without a renewal; zero once it is over.
+    /// Returns how long the lease can be counted on without a renewal; zero once it is over.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.cells.remaining()
     }
 
-    /// Whether the lease can be counted on at this moment, by the local clock.
+    /// Returns whether the lease can be counted on at this moment, by the local clock.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.cells.is_held()
     }
 
-    /// Ends when the lease is lost, with the cause; **never** for a lease that is released in time,
-    /// so give a task that waits for it an end of its own
+    /// Waits until the lease is lost, and returns the cause; **never** ends for a lease that is
+    /// released in time, so give a task that waits for it an end of its own
     /// ([`LockGuard::lost`](crate::LockGuard::lost)).
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
         self.cells.clone().watch_lost()
+    }
+
+    /// Waits until a shutdown of the lock's pool begins; ready at once if one has begun
+    /// ([`LockGuard::closing`](crate::LockGuard::closing)).
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.closing.wait()
     }
 }
 

@@ -1,8 +1,9 @@
 //! A body that runs while a lock is held: acquire, run, release, as one future.
 //!
 //! Written by hand so that the body is stored once: an `async fn` around it would store it twice.
-//! Invariants: with [`OnLost::Cancel`] no poll of the body starts after its lease's deadline; when
-//! the future is dropped or unwound by a panic, what it holds then gives the lock back in the
+//! Invariants: with [`OnLost::Cancel`] no poll of the body starts after its lease's deadline, nor
+//! after a shutdown has stopped it; a stopped body is dropped before its lock is released; when the
+//! future is dropped or unwound by a panic, what it holds then gives the lock back in the
 //! background.
 
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use tokio::runtime::Handle;
 
 use super::guard::LockGuard;
 use super::lease_cell::Lost;
-use super::scope::{self, Frame, LockFrame};
+use super::scope::{self, Frame, LockFrame, ScopedGuard};
 use crate::observe::{self, ObservedHold};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
@@ -72,7 +73,7 @@ enum BodyStage {
 impl BodyStage {
     fn run(guard: LockGuard) -> Self {
         BodyStage::Run {
-            owner: LockOwner(LockFrame::new(guard)),
+            owner: LockOwner::new(guard),
             is_fresh: true,
             lost: None,
         }
@@ -88,6 +89,17 @@ impl BodyStage {
             release: boxed(|| give_back(owner, checked)),
         }
     }
+
+    /// The body was stopped, and is dropped: its call fails with this error, after its release.
+    fn release_stopped(self, error: LockError) -> Self {
+        let BodyStage::Run { owner, .. } = self else {
+            return self; // only a running body is stopped
+        };
+        BodyStage::Release {
+            in_background: false,
+            release: boxed(|| give_back_stopped(owner, error)),
+        }
+    }
 }
 
 /// Owns the lock: when it is dropped it gives the lock back, even if others still refer to the
@@ -96,6 +108,14 @@ impl BodyStage {
 struct LockOwner(Arc<LockFrame>);
 
 impl LockOwner {
+    fn new(guard: LockGuard) -> Self {
+        let frame = LockFrame::new(guard);
+        if let Some(outer) = outer(&frame) {
+            outer.inner_begins();
+        }
+        Self(frame)
+    }
+
     fn guard(&self) -> &LockGuard {
         &self.0.guard
     }
@@ -104,7 +124,15 @@ impl LockOwner {
 impl Drop for LockOwner {
     fn drop(&mut self) {
         self.guard().abandon();
+        if let Some(outer) = outer(&self.0) {
+            outer.inner_ended();
+        }
     }
+}
+
+/// The lock around this one, if its body must wait for this one's.
+fn outer(frame: &LockFrame) -> Option<ScopedGuard> {
+    frame.outer().filter(|_| frame.guard.is_stopped_first())
 }
 
 /// Boxed, so that the annotated function's future stays about as small as its body's.
@@ -166,7 +194,7 @@ impl<F: Future> Future for LockedFuture<F> {
                         // The body is dropped before its lock is released.
                         this.slot.set(BodySlot::Value { value: Some(value) });
                         match *this.on_lost {
-                            OnLost::Cancel => check(&frame.guard, true).map(Some),
+                            OnLost::Cancel => check_ended(&frame.guard).map(Some),
                             OnLost::Finish => Ok(None),
                         }
                     });
@@ -177,8 +205,11 @@ impl<F: Future> Future for LockedFuture<F> {
                         }
                         Err(error) => {
                             let error = hide(this.slot.as_mut(), *this.failure, error);
-                            *this.stage = BodyStage::Done; // drops the owner: the watchdog cleans up
-                            return Poll::Ready(Err(error));
+                            let run = std::mem::replace(this.stage, BodyStage::Done);
+                            if !is_stop(&error) {
+                                return Poll::Ready(Err(error)); // the watchdog cleans up
+                            }
+                            *this.stage = run.release_stopped(error);
                         }
                     }
                 }
@@ -230,7 +261,9 @@ fn run<F: Future>(
         return Poll::Ready(Ok(value));
     }
     if !is_fresh {
-        check(guard, false)?;
+        guard
+            .check()
+            .map_err(|(part, cause)| lost_error(part, cause, false))?;
     }
     let entered = scope::enter(Frame::Lock(frame.clone()));
     let span = guard.observed().map(ObservedHold::enter);
@@ -242,10 +275,23 @@ fn run<F: Future>(
     }
 }
 
-/// The time of the check, if the lock is held.
-fn check(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
-    let held = guard.check();
-    held.map_err(|(part, cause)| lost_error(part, cause, finished))
+/// The body has ended: the time of the check, if the lock is held. A body that was to be stopped has
+/// ended by itself.
+fn check_ended(guard: &LockGuard) -> Result<Moment, LockError> {
+    guard.check().or_else(|(part, cause)| match cause {
+        LostCause::ShutDown => Ok(guard.now()),
+        cause => Err(lost_error(part, cause, true)),
+    })
+}
+
+fn is_stop(error: &LockError) -> bool {
+    matches!(
+        error,
+        LockError::Lost {
+            cause: LostCause::ShutDown,
+            ..
+        }
+    )
 }
 
 /// Drops body or value for this error, which tells the one in the value.
@@ -301,6 +347,13 @@ fn give_back(
         }
         Ok(())
     }
+}
+
+/// The error of a stopped body, once its release is confirmed. One that fails is logged, and goes on
+/// in the background.
+async fn give_back_stopped(owner: LockOwner, error: LockError) -> Result<(), LockError> {
+    let _ = owner.guard().give_back(None).await;
+    Err(error)
 }
 
 /// How large the future of a release is.

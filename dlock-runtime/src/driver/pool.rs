@@ -12,6 +12,7 @@ use super::status::{self, PoolStatus};
 use crate::driver::core::Core;
 use crate::driver::scope::InPool;
 use crate::extras::admin::Admin;
+use crate::extras::leading::Candidate;
 use crate::link::command_error::CommandError;
 use crate::link::{Answer, joined};
 use crate::values::class::Site;
@@ -30,7 +31,7 @@ use crate::values::memory_value::MemoryValue;
 ///
 /// It is a pool of *multiplexed* connections, not of connections to check out: one connection
 /// carries the commands of hundreds of tasks at once, and every tokio runtime that takes locks gets
-/// its own. When the last handle and guard are gone, connections and watchdog end; call
+/// its own. When the last handle and guard are dropped, the connections and the watchdog end; call
 /// [`shutdown`](Self::shutdown) before the end of the program.
 ///
 /// # Examples
@@ -51,13 +52,14 @@ use crate::values::memory_value::MemoryValue;
 pub struct LockPool(Arc<Core>);
 
 impl LockPool {
-    /// A pool for the server that the URL or [`Config`] names; connects, unless the configuration
-    /// is `lazy`, and then logs what a [`check`](Self::check) of the server finds.
+    /// Makes a pool for the server that the URL or [`Config`] names: connects, unless the
+    /// configuration is [`lazy`](Config::lazy), and logs what a [`check`](Self::check) of the
+    /// server finds.
     ///
     /// # Errors
     /// [`LockError::Config`] for settings that can't work, [`LockError::Unavailable`] when the
-    /// server does not answer within `connect_timeout` (1 s), [`LockError::Refused`] for a wrong
-    /// password or a replica.
+    /// server does not answer within [`connect_timeout`](Config::connect_timeout) (1 s),
+    /// [`LockError::Refused`] for a wrong password or a replica.
     ///
     /// # Cancel safety
     /// Dropping the future drops the half-made pool.
@@ -65,7 +67,22 @@ impl LockPool {
         Core::connect(config.into()).await.map(Self)
     }
 
-    /// Asks for a lock; nothing happens before `acquire`, `try_acquire` or `run`.
+    /// Begins a request for a lock; nothing is sent before [`acquire`](LockRequest::acquire),
+    /// [`try_acquire`](LockRequest::try_acquire) or [`run`](LockRequest::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{LockPool, lock_key};
+    /// use std::time::Duration;
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let id = 7;
+    /// let item = pool.lock(lock_key!("item:<id>")).ttl(Duration::from_secs(10)).renew();
+    /// let lock = item.acquire().await?;
+    /// # lock.release().await?; Ok(()) }
+    /// ```
     #[track_caller]
     pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
         let keys = Keys::One(key.into());
@@ -73,13 +90,14 @@ impl LockPool {
         LockRequest::new(self.0.clone(), keys, site)
     }
 
-    /// Asks for several locks at once, up to 1,000: all of them, or none. Nothing happens before
-    /// `acquire`, `try_acquire` or `run`.
+    /// Begins a request for several locks at once, up to 1,000: all of them, or none. Nothing is
+    /// sent before [`acquire`](LockRequest::acquire), [`try_acquire`](LockRequest::try_acquire) or
+    /// [`run`](LockRequest::run).
     ///
     /// They are taken in the order of their names, whatever order they are given in, so two callers
     /// that want the same keys never deadlock; a key that is named twice counts once.
-    /// [`LockGuard::parts`](crate::LockGuard::parts) has each key's guard.
-    /// Refused with [`without_scripts`](crate::Config::without_scripts).
+    /// [`LockGuard::parts`](crate::LockGuard::parts) returns each key's guard. Refused with
+    /// [`without_scripts`](crate::Config::without_scripts).
     ///
     /// # Examples
     ///
@@ -102,25 +120,47 @@ impl LockPool {
         LockRequest::new(self.0.clone(), keys, site)
     }
 
-    /// Returns what begins the name of each of its locks on the server: keys are given and shown
-    /// without it.
+    /// Begins a candidacy for the lead of a key: of all processes that are candidates, one leads at a
+    /// time. Nothing is sent before [`run`](Candidate::run) or [`campaign`](Candidate::campaign).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{LockPool, Term};
+    /// use std::time::Duration;
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let mailer = pool.leader("mailer").ttl(Duration::from_secs(15));
+    /// mailer.run(async |term: &Term| println!("leads with {}", term.fence())).await?;
+    /// # Ok(()) }
+    /// ```
+    #[track_caller]
+    pub fn leader(&self, key: impl Into<Key>) -> Candidate {
+        let site = Site::by_hand(std::panic::Location::caller());
+        Candidate::new(self.0.clone(), key.into(), site)
+    }
+
+    /// Returns the [prefix](Config::namespace) of its locks' names on the server; keys are given
+    /// and shown without it.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.0.settings().namespace
     }
 
-    /// Returns the ttl of its locks that are asked for without one
-    /// ([`Config::default_ttl`](crate::Config::default_ttl)).
+    /// Returns the ttl of locks that are requested without one ([`Config::default_ttl`]).
     #[must_use]
     pub fn default_ttl(&self) -> Duration {
         self.0.settings().default_ttl().get()
     }
 
-    /// Measures how long the server takes to answer; of a cluster, the slowest of its masters.
+    /// Measures how long the server takes to answer; in a cluster, how long its slowest master
+    /// takes.
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] or [`LockError::Refused`] when it does not, within one
-    /// `connect_timeout` and one `command_timeout`.
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer within
+    /// one [`connect_timeout`](Config::connect_timeout) and one
+    /// [`command_timeout`](Config::command_timeout).
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -143,20 +183,23 @@ impl LockPool {
         Ok(times.into_iter().max().unwrap_or_default())
     }
 
-    /// Checks the server: settings that can give a lock two holders or make calls fail, and rights
-    /// that this pool's user lacks. No findings: nothing was found, and everything was looked at.
+    /// Checks the server for settings that can give a lock two holders or make calls fail, and for
+    /// rights that this pool's user lacks. An empty list means that everything was examined and
+    /// nothing was found.
     ///
-    /// For a step of a deployment, or an administrator's page. It asks in one round trip and
-    /// changes nothing; the user needs no more rights than locks do. `init` and
+    /// Use it in a deployment step or for an administrator's page. It needs one round trip and
+    /// changes nothing; the user needs no more rights than locks do. [`init`](crate::init) and
     /// [`connect`](Self::connect) do the same and log the findings, unless the configuration is
-    /// `lazy`. It does not see `appendfsync`, the replicas' settings, or the rights of guarded
-    /// writes.
+    /// [`lazy`](Config::lazy). The check does not see `appendfsync`, the replicas' settings, or the
+    /// rights of guarded writes.
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer, within
-    /// one `connect_timeout` and one `command_timeout`. What only the user may not look at is a
-    /// finding, [`Concern::NotChecked`](crate::Concern::NotChecked), and so is a master of a cluster
-    /// that does not answer while others do, [`Concern::Unreachable`](crate::Concern::Unreachable).
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer within
+    /// one [`connect_timeout`](Config::connect_timeout) and one
+    /// [`command_timeout`](Config::command_timeout). A detail that the user has no right to read is
+    /// a finding ([`Concern::NotChecked`](crate::Concern::NotChecked)), and so is a master of a
+    /// cluster that does not answer while others do
+    /// ([`Concern::Unreachable`](crate::Concern::Unreachable)).
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -183,12 +226,12 @@ impl LockPool {
         self.0.check(&links, away).await.map_err(to_error)
     }
 
-    /// What this process holds and waits for through this pool, at this moment.
+    /// Returns what this process holds and waits for through this pool at this moment.
     ///
-    /// For an administrator's page or a health check. It asks nobody and costs the locks nothing
-    /// before it is called; then it looks at each lock and waiter once, so with 100,000 of them it
-    /// keeps others waiting for some milliseconds. Who else holds or waits only the server knows:
-    /// [`holder`](Self::holder).
+    /// Use it for an administrator's page or a health check. It sends nothing, and costs the locks
+    /// nothing until it is called; then it visits each lock and waiter once, so with 100,000 of
+    /// them it delays other calls by some milliseconds. Only the server knows which other processes
+    /// hold or wait: see [`holder`](Self::holder) and [`admin`](Self::admin).
     ///
     /// # Errors
     /// [`LockError::Config`] in a forked child of the process that made the pool.
@@ -212,8 +255,8 @@ impl LockPool {
         Ok(status::of(&self.0))
     }
 
-    /// The current holder of a lock; `None` if it is free. For information only, never for
-    /// decisions: it may have changed when the answer arrives.
+    /// Returns the current holder of a lock, or `None` if it is free. Use it for information, never
+    /// for decisions: the holder may have changed by the time the answer arrives.
     ///
     /// # Errors
     /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] or [`LockError::Refused`] when the
@@ -247,7 +290,7 @@ impl LockPool {
         }
     }
 
-    /// Looks at the locks of every process, and ends a hold: [`Admin`].
+    /// Returns an [`Admin`], which shows the locks of every process and can end a hold.
     #[must_use]
     pub fn admin(&self) -> Admin {
         Admin::of(self.0.clone())
@@ -255,12 +298,12 @@ impl LockPool {
 
     /// Runs a future inside which locked functions use this pool, not the global one.
     ///
-    /// This is how functions are tested in parallel, each test with its own `memory://`. It covers
-    /// what is polled inside, not tasks that it spawns: give those a scope of their own,
+    /// With it, functions are tested in parallel, each test with its own `memory://`. It covers
+    /// what the future polls, not the tasks that it spawns: give those a scope of their own,
     /// `tokio::spawn(pool.scope(task))`.
     ///
     /// # Cancel safety
-    /// That of the future.
+    /// The same as that of the future.
     ///
     /// # Examples
     ///
@@ -282,10 +325,24 @@ impl LockPool {
         InPool::new(self.0.clone(), future)
     }
 
-    /// Ends this pool: takes no new locks, and gives held ones time to be released, as
-    /// [`crate::shutdown`] does for the global pool and the named ones. Call it at the end of a
-    /// program that made its own pool: a guard that is dropped just before `main` ends is not given
-    /// back otherwise.
+    /// Waits until a shutdown of this pool begins; ready at once if one has begun.
+    ///
+    /// A long body or a loop ends between two steps with it, before its
+    /// [`shutdown_grace`](Config::shutdown_grace) is over ([`LockGuard::closing`](crate::LockGuard::closing)
+    /// has an example). The future owns what it needs, so any task of any runtime can await it.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.0.closing_signal().wait()
+    }
+
+    /// Shuts down this pool: takes no new locks, and gives bodies
+    /// [`shutdown_grace`](Config::shutdown_grace) to end, as [`crate::shutdown`] does for the global
+    /// pool and the named ones.
+    ///
+    /// Call it at the end of a program that made its own pool: otherwise the lock of a guard that
+    /// is dropped just before `main` ends is not released.
     ///
     /// # Cancel safety
     /// Dropping the future stops the waiting; the pool stays closed.
@@ -306,12 +363,12 @@ impl LockPool {
         shut_down(std::slice::from_ref(&self.0)).await
     }
 
-    /// The value that guarded writes left at a data key of `memory://`: for tests of code that
-    /// calls [`LockGuard::write`](crate::LockGuard::write).
+    /// Returns the value that guarded writes left at a data key of `memory://`, for tests of code
+    /// that calls [`LockGuard::write`](crate::LockGuard::write).
     ///
-    /// The key is the one of the [`Batch`](crate::Batch), without a namespace. A value that has
-    /// outlived its ttl is gone. There is no such call for a server, and no reading under a lock:
-    /// read there with your own client.
+    /// It takes the key as the [`Batch`](crate::Batch) does, without a namespace. A value that has
+    /// outlived its ttl no longer exists. There is no such call for a server: read there with your
+    /// own client.
     ///
     /// # Errors
     /// [`LockError::Config`] on a pool of any other URL.

@@ -57,6 +57,11 @@ impl LockFrame {
         let parent = current_frame();
         Arc::new(Self { guard, parent })
     }
+
+    /// The guard of the body around this one, unless that has only joined the locks around itself.
+    pub(super) fn outer(&self) -> Option<ScopedGuard> {
+        locks_from(self.parent.clone()?).find(|guard| guard.holds_more())
+    }
 }
 
 impl Frame {
@@ -84,11 +89,11 @@ pub(crate) fn innermost_pool() -> Option<Arc<Core>> {
     current_frame()?.innermost_pool()
 }
 
-/// The innermost lock that this code runs under: inside a locked function or a
-/// [`run`](crate::LockRequest::run), at any depth of calls; `None` elsewhere.
+/// Returns the innermost lock that the calling code runs under, at any depth of calls inside a
+/// locked function or a [`run`](crate::LockRequest::run); `None` elsewhere.
 ///
 /// It covers what the body polls, not tasks that it spawns, and not guards from
-/// [`acquire`](crate::LockRequest::acquire), which open no scope.
+/// [`acquire`](crate::LockRequest::acquire), which do not open a scope.
 ///
 /// # Examples
 ///

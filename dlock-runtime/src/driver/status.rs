@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::client::spec::AcquireSpec;
 use crate::driver::core::Core;
+use crate::driver::shared::PoolSnapshot;
 use crate::values::node_status::NodeStatus;
 
 /// What a pool holds and waits for, from [`LockPool::status`](crate::LockPool::status).
@@ -18,15 +19,15 @@ pub struct PoolStatus {
     pub waiting: usize,
     /// Abandoned attempts and releases without a clear answer, which are being cleaned up.
     pub cleaning_up: usize,
-    /// Acquires and releases that are sent and not answered yet.
+    /// Acquires and releases that are sent but not answered yet.
     pub in_flight: usize,
-    /// Connections to the server that work, of all tokio runtimes and of the watchdog. Those that
-    /// listen to sentinels are not counted; 0 for `memory://`.
+    /// Open connections to the server, of all tokio runtimes and of the watchdog, without those
+    /// that listen to sentinels; 0 for `memory://`.
     pub connections: usize,
     /// Releases that got no clear answer since the pool was made.
     pub unclear_releases: u64,
     /// The servers of which a quorum decides ([`Config::redlock`](crate::Config::redlock)), and
-    /// which of them vote, as known a second ago at most; empty with one server.
+    /// which of them vote, as known at most a second ago; empty with one server.
     pub nodes: Vec<NodeStatus>,
     /// The classes of locks that are held or waited for, by their names.
     pub classes: Vec<ClassStatus>,
@@ -36,8 +37,8 @@ pub struct PoolStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassStatus {
-    /// The key's template, `item:<id>`; for a key without one, the place in the program that asks
-    /// for it.
+    /// The key's template, `item:<id>`; for a key without one, the place in the program that
+    /// requests it.
     pub class: String,
     /// `exclusive`, `read`, `write`, `permits` or `owner`.
     pub kind: &'static str,
@@ -47,8 +48,23 @@ pub struct ClassStatus {
     pub waiting: usize,
 }
 
+/// The state of a pool, counted over all classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PoolCounts {
+    pub(crate) held: usize,
+    /// Calls of this process.
+    pub(crate) waiting: usize,
+    pub(crate) cleaning_up: usize,
+    /// Acquires and releases that are sent and not answered.
+    pub(crate) in_flight: usize,
+}
+
 pub(super) fn of(core: &Core) -> PoolStatus {
-    let (counts, held, waiting) = core.watchdog().snapshot();
+    let PoolSnapshot {
+        counts,
+        held,
+        waiting,
+    } = core.watchdog().snapshot();
     let mut classes = BTreeMap::<(String, &'static str), (usize, usize)>::new();
     let class = |spec: &AcquireSpec| (spec.asked().class().label(), spec.kind.label());
     for spec in held.iter().map(|cell| cell.spec()) {

@@ -1,6 +1,8 @@
 //! Tests of what can't be seen from outside the driver: a lease's cell, that the token table gets
 //! empty, and who is named as the holder. The rest is tested as users see it, in the `tests` package.
 
+use std::cell::Cell;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +11,13 @@ use tokio::time::advance;
 use super::guard::LockGuard;
 use super::lease_cell::LeaseCell;
 use super::locked_future;
+use super::shutdown::shut_down;
 use super::waiting::{FirstAcquire, Leader};
 use crate::client::lease::{Lease, LeaseTerms};
+use crate::client::local_queue::Grant;
 use crate::client::spec::AcquireSpec;
 use crate::client::tokens::{Attempt, Census};
-use crate::client::{InTheWay, SentAcquire, in_the_way};
+use crate::client::{AcquireRefusal, Client, InTheWay, SentAcquire, in_the_way};
 use crate::driver::pool::LockPool;
 use crate::link::clock::Clock;
 use crate::rules::commands::{Acquire, Busy, Claim, GivenBack, Left};
@@ -23,6 +27,7 @@ use crate::values::entry::LEFT_TO_A_WRITER;
 use crate::values::error::LostCause;
 use crate::values::holder::Holder;
 use crate::values::key::{Key, KeyBuilder};
+use crate::values::moment::Moment;
 use crate::values::process::Home;
 use crate::values::token::Token;
 use crate::values::ttl::{Margin, Ttl};
@@ -72,6 +77,10 @@ fn cell() -> Arc<LeaseCell> {
 }
 
 fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
+    cell_of(bounds, false)
+}
+
+fn cell_of(bounds: Bounds, stops_at_shutdown: bool) -> Arc<LeaseCell> {
     let (clock, ttl) = (Clock::pausable(), Ttl::new(ms(100)).unwrap());
     let terms = LeaseTerms {
         ttl,
@@ -89,6 +98,10 @@ fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
         },
     };
     let spec = AcquireSpec::of_test("lock:x", terms);
+    let spec = Arc::new(AcquireSpec {
+        stops_at_shutdown,
+        ..Arc::into_inner(spec).unwrap()
+    });
     let cell = LeaseCell::new(Home::here(), &spec, attempt, clock, &lease);
     Arc::new(cell)
 }
@@ -189,6 +202,34 @@ async fn what_was_lost_is_never_held_again_and_the_first_cause_counts() {
     );
 }
 
+/// To its holder the lease is lost; but the server has it, so it is renewed until the body has ended,
+/// and may be lost in earnest.
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_body_that_must_stop_goes_on() {
+    let cell = cell_of(Bounds::default(), true);
+    cell.inner_begins();
+    cell.stop();
+    assert!(cell.is_held(), "not while a locked body runs inside");
+    cell.inner_ended();
+    cell.stop();
+    assert_eq!((cell.is_held(), cell.remaining()), (false, ms(0)));
+    assert_eq!(cell.why_lost(), Some(LostCause::ShutDown));
+    assert_eq!(cell.wait_lost().await, LostCause::ShutDown);
+    assert!(cell.extend(cell.deadline().plus(ms(50)), LostCause::MaxHold));
+    assert_eq!(cell.why_gone(), LostCause::Gone, "should it find nothing");
+    advance(ms(147)).await;
+    assert_eq!(cell.why_lost(), Some(LostCause::MaxHold));
+    cell.stop();
+    assert_eq!(cell.why_lost(), Some(LostCause::MaxHold), "and it stays so");
+
+    let kept = self::cell();
+    kept.stop();
+    assert!(
+        kept.is_held(),
+        "it is a guard's, or that of a body that may not be stopped"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_released_is_not_held_and_not_lost() {
     let cell = cell();
@@ -275,6 +316,96 @@ async fn the_table_is_empty_when_nothing_is_held() {
     assert!(forgotten.is_held(), "and renewed meanwhile");
 }
 
+/// Whoever waits for the end of many locks looks at all of them each time.
+#[tokio::test]
+async fn a_look_at_all_locks_does_not_follow_each_end() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let watchdog = pool.core().watchdog();
+    let (looks, is_over) = (Cell::new(0), Cell::new(false));
+    let waits = watchdog.when(|| {
+        std::thread::sleep(ms(1)); // there are many
+        looks.set(looks.get() + 1);
+        is_over.get()
+    });
+    let ends = async {
+        for _ in 0..100 {
+            watchdog.look_again();
+            tokio::task::yield_now().await;
+        }
+        is_over.set(true);
+        watchdog.look_again();
+    };
+    tokio::join!(waits, ends);
+    assert!(looks.get() < 50, "{looks:?}");
+}
+
+/// An acquire for a second that is about to be sent.
+fn sent(token: Token, claim: &Claim, at: Moment) -> SentAcquire {
+    SentAcquire {
+        token,
+        command: Acquire {
+            claim: claim.clone(),
+            lease: Ttl::new(ms(1000)).unwrap(),
+            not_after: u64::MAX,
+            repair_missing_ttl: None,
+        },
+        at,
+        give_up: at.plus(ms(60_000)),
+    }
+}
+
+/// The server has granted it before it could know of the shutdown.
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_before_a_shutdown_is_granted_to_nobody_after_it() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let (core, spec) = pool.lock("k").spec().unwrap();
+    let (token, now) = (Token::of_test(1), core.now());
+    let claim = Claim {
+        key: "lock:k".into(),
+        value: "1|token|h|1|f|1".into(),
+        queues: false,
+    };
+    let sent = sent(token, &claim, now);
+    assert!(core.tell(now, |client, _| client.sending_alone(&sent)));
+    core.shut();
+    let grant = Grant::at_once(now, ms(1000), 1, 1);
+    let lease = core.tell(now, |client, told| {
+        client.take_alone(&spec, token, &grant, told)
+    });
+    assert!(lease.is_none());
+    let why = core.ask(Client::why_not_taken);
+    assert!(matches!(why, AcquireRefusal::ShutDown), "{why:?}");
+    assert_eq!(core.census(), Census::default(), "and it is cleaned up");
+}
+
+/// A body of one pool runs inside a body of the other.
+#[tokio::test(start_paused = true)]
+async fn one_shutdown_stops_bodies_from_the_inside_out_whatever_their_pools_graces() {
+    for graces in [(1, 60), (60, 1), (0, 300), (5, 5)] {
+        let pool = async |grace| {
+            let config = Config::new("memory://").shutdown_grace(Duration::from_secs(grace));
+            LockPool::connect(config).await.unwrap()
+        };
+        let (outer, inner) = (pool(graces.0).await, pool(graces.1).await);
+        let locked = |pool: &LockPool| pool.lock("k").ttl(ms(900_000));
+        let body = locked(&outer).run(async |_| {
+            let stopped = locked(&inner).run(async |_| pending::<()>().await).await;
+            assert!(stopped.is_err());
+            pending::<()>().await;
+        });
+        let shutdown = async {
+            tokio::time::sleep(ms(100)).await;
+            let cores = [&outer, &inner].map(|pool| pool.lock("k").spec().unwrap().0);
+            shut_down(&cores).await
+        };
+        let (stopped, drained) = tokio::join!(body, shutdown);
+        assert!(
+            stopped.is_err() && drained.is_complete(),
+            "{graces:?}: {drained:?}"
+        );
+    }
+}
+
 /// An acquire whose outcome is open until late, and whose `cancel` finds nothing: a server in this
 /// process has executed every command that it was sent, so nothing can follow. Repeating the
 /// `cancel` until then would never end, for no time passes meanwhile.
@@ -289,18 +420,8 @@ async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
     };
     let core = pool.core();
     let link = core.backend().link(&claim.key, ms(100)).await.unwrap();
-    let sent = SentAcquire {
-        token,
-        command: Acquire {
-            claim: claim.clone(),
-            lease: Ttl::new(ms(1000)).unwrap(),
-            not_after: u64::MAX,
-            repair_missing_ttl: None,
-        },
-        at: now,
-        give_up: now.plus(ms(60_000)),
-    };
-    core.tell(now, |client, _| client.sending_alone(&sent));
+    let sent = sent(token, &claim, now);
+    assert!(core.tell(now, |client, _| client.sending_alone(&sent)));
     let open = (true, None);
     assert!(core.tell(now, |client, at| client.ended(None, &sent, open, at)));
     core.watchdog().cancel_behind(token, claim, u64::MAX, link);

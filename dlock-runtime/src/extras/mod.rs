@@ -1,10 +1,14 @@
-//! What stands beside a lock, each a room of its own that knows no other: `lock_order` (which locks are
+//! What stands beside a lock, each a room of its own: `lock_order` (which locks are
 //! taken inside which), `server_check` (what a server's settings risk), `writes` (the user's own
-//! writes, checked) and `admin` (the locks of every process, looked at and evicted).
+//! writes, checked), `http_response` (an error as axum sends it), `admin` (the locks of every process,
+//! looked at and evicted) and `leading` (one leader among many processes).
 //!
-//! `admin` calls `driver`; the others are called. Never in this folder: a decision about a lock.
+//! `leading` calls `admin`, and both call `driver`; the others are called. Never in this folder: a decision about a lock.
 
 pub(crate) mod admin;
+#[cfg(feature = "axum")]
+mod http_response;
+pub(crate) mod leading;
 pub(crate) mod lock_order;
 pub(crate) mod server_check;
 pub(crate) mod writes;

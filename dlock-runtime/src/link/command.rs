@@ -23,9 +23,9 @@ use crate::rules::ballots::{Adopted, Ballot, Vote};
 use crate::rules::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
 };
-use crate::values::error::Reason;
+use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
-use crate::values::report::{Part, Scanned, Stored};
+use crate::values::report::{Notice, Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 /// One live connection. Commands are executed in the order in which they were first polled, with
@@ -126,6 +126,8 @@ pub(crate) enum LinkCommand<'a> {
         keys: &'a [&'a str],
         part: Part,
     },
+    /// Tells a claim's holder that it was evicted, if it can be told.
+    TellEvicted(&'a Claim),
     Ping,
     /// What each server says about its settings and the rights of this pool's user; changes
     /// nothing. Empty: there is nothing to check.
@@ -168,6 +170,7 @@ impl<'a> LinkCommand<'a> {
             LinkCommand::Read(_) => rules(true, false),
             LinkCommand::Scan { .. } => rules(false, false),
             LinkCommand::Inspect { .. } => rules(true, false),
+            LinkCommand::TellEvicted(_) => rules(false, false),
             LinkCommand::Ping => rules(false, false),
             LinkCommand::Check => rules(false, true),
         }
@@ -186,6 +189,7 @@ impl<'a> LinkCommand<'a> {
             | LinkCommand::Downgrade { claim, .. }
             | LinkCommand::Adopt { claim, .. }
             | LinkCommand::Holds(claim)
+            | LinkCommand::TellEvicted(claim)
             | LinkCommand::Write(claim, _) => &claim.key,
             LinkCommand::Vote(ballot) => &ballot.claim.key,
             LinkCommand::Read(key) => key,
@@ -241,6 +245,7 @@ replies! {
     Read(Option<String>),
     Scanned(Scanned),
     Inspected(Vec<Stored>),
+    Told(Notice),
     Pong(()),
     Checked(Vec<Answers>),
 }
@@ -286,6 +291,18 @@ impl dyn Link + '_ {
         }
     }
 
+    /// As [`holds`](Self::holds); where data of another type stands, nobody's claim does.
+    pub(crate) async fn still_holds(
+        &self,
+        claim: &Claim,
+        within: Duration,
+    ) -> Result<bool, CommandError> {
+        match self.holds(claim, within).await {
+            Err(CommandError::Refused(Refusal::WrongType, _)) => Ok(false),
+            answer => answer,
+        }
+    }
+
     pub(crate) fn ping(&self, within: Duration) -> TypedAnswer<'_, ()> {
         self.ask(LinkCommand::Ping, within)
     }
@@ -326,5 +343,6 @@ typed! {
     write(claim: &'a Claim, writes: &'a Writes<'a>) -> Wrote = LinkCommand::Write(claim, writes);
     read(key: &'a str) -> Option<String> = LinkCommand::Read(key);
     scan(prefix: &'a str, cursor: u64) -> Scanned = LinkCommand::Scan { prefix, cursor };
+    tell_evicted(claim: &'a Claim) -> Notice = LinkCommand::TellEvicted(claim);
     inspect(keys: &'a [&'a str], part: Part) -> Vec<Stored> = LinkCommand::Inspect { keys, part };
 }

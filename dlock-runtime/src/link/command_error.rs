@@ -21,6 +21,8 @@ pub(crate) enum CommandError {
     Moving(Reason),
     /// The same, and no server has the lock: none of a cluster's nodes serves its slot.
     Unserved(Reason),
+    /// The same: the program's function gives no login, or one that the server refuses.
+    NoLogin(Reason),
     /// May have been executed, or may yet be: clean up after it, and retry with a fresh token.
     Unclear(Reason),
     /// What this pool asked for before, or held, stands there yet: nothing more was sent.
@@ -48,6 +50,7 @@ impl CommandError {
             | CommandError::Elsewhere(_)
             | CommandError::Moving(_)
             | CommandError::Unserved(_)
+            | CommandError::NoLogin(_)
             | CommandError::Unsettled(_)
             | CommandError::Unclear(_)
             | CommandError::TooFewNodes { .. } => true,
@@ -63,6 +66,7 @@ impl CommandError {
             | CommandError::Elsewhere(why)
             | CommandError::Moving(why)
             | CommandError::Unserved(why)
+            | CommandError::NoLogin(why)
             | CommandError::Unsettled(why)
             | CommandError::Unclear(why)
             | CommandError::Refused(_, why)
@@ -78,6 +82,7 @@ impl CommandError {
             CommandError::Elsewhere(why) => CommandError::Elsewhere(more(why)),
             CommandError::Moving(why) => CommandError::Moving(more(why)),
             CommandError::Unserved(why) => CommandError::Unserved(more(why)),
+            CommandError::NoLogin(why) => CommandError::NoLogin(more(why)),
             CommandError::Unsettled(why) => CommandError::Unsettled(more(why)),
             CommandError::Unclear(why) => CommandError::Unclear(more(why)),
             CommandError::Refused(refusal, why) => CommandError::Refused(refusal, more(why)),
@@ -124,6 +129,7 @@ impl CommandError {
             | CommandError::Unserved(source) => {
                 unavailable(key, UnavailableCause::NotServed, source)
             }
+            CommandError::NoLogin(source) => unavailable(key, UnavailableCause::Login, source),
             CommandError::Unsettled(source) => {
                 unavailable(key, UnavailableCause::Unsettled, source)
             }
@@ -148,6 +154,7 @@ impl fmt::Display for CommandError {
             | CommandError::Elsewhere(why)
             | CommandError::Moving(why)
             | CommandError::Unserved(why)
+            | CommandError::NoLogin(why)
             | CommandError::Unsettled(why)
             | CommandError::Unclear(why)
             | CommandError::TooFewNodes { why, .. }

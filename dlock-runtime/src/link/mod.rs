@@ -134,7 +134,7 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     /// What guarded writes left at a data key, if this process keeps the data.
     fn memory_value(&self, _key: &str) -> Result<Option<MemoryValue>, CommandError> {
         Err(CommandError::Setup(Reason::new(
-            "`memory_value` looks into `memory://` only: read what stands on a server with your own client",
+            "`memory_value` looks into `memory://` only: read data on a server with your own client",
         )))
     }
 }
@@ -191,6 +191,10 @@ pub(crate) trait Listener: Debug + Send + Sync {
 
     /// A node says that this lock is free there; it carries no right, and may be forged.
     fn freed(&self, _key: &Arc<str>) {}
+
+    /// A message says that the holder with this value was evicted; it carries no right, and may be
+    /// forged. `is_proved`: whoever wrote it knows the fleet's secret.
+    fn evicted(&self, key: &str, value: &str, is_proved: bool);
 
     /// A connection ended: pushes may have been lost, so its waiters should poll.
     fn disconnected(&self);

@@ -9,8 +9,9 @@ use tracing::Span;
 use tracing::span::{Entered, Id};
 
 use super::classes::ObservedClass;
-use super::{AskedLock, may_debug};
+use super::{AskedLock, current_span, may_open};
 use crate::strangers::{Spared, spared};
+use crate::values::config::SpanLevel;
 use crate::values::error::LockError;
 use crate::values::key::KeyParts;
 use crate::values::listener::AcquireOutcome;
@@ -28,10 +29,11 @@ impl ObservedCall {
     pub(crate) fn begins(
         asked: AskedLock<'_>,
         keys: usize,
+        level: SpanLevel,
         class: Option<Arc<ObservedClass>>,
     ) -> Self {
-        let span = may_debug().then(|| spared(|| span(asked, keys))).flatten();
-        let span = span.filter(|it| !it.is_disabled());
+        let span = may_open(level).then(|| spared(|| span(asked, keys, level)));
+        let span = span.flatten().filter(|it| !it.is_disabled());
         Self {
             class,
             span: span.map(|it| Box::new(Spared::new(it))),
@@ -88,8 +90,9 @@ impl ObservedCall {
         }
     }
 
+    /// In which span its end is told: its own, or else the caller's.
     fn id(&self) -> Option<Id> {
-        self.span().and_then(Span::id)
+        self.span().and_then(Span::id).or_else(current_span)
     }
 
     fn span(&self) -> Option<&Span> {
@@ -97,8 +100,9 @@ impl ObservedCall {
     }
 }
 
-fn span(asked: AskedLock<'_>, keys: usize) -> Span {
-    tracing::debug_span!(
+fn span(asked: AskedLock<'_>, keys: usize, level: SpanLevel) -> Span {
+    span_at!(
+        level,
         "dlock.acquire",
         class = asked.class().label(),
         key = &*asked.key.parts().shown(),

@@ -13,6 +13,7 @@ use super::AskedLock;
 use super::metrics::Meters;
 use crate::strangers::spared;
 use crate::values::class::{Class, Site};
+use crate::values::config::Observing;
 use crate::values::error::LostCause;
 use crate::values::hashed::HashedMap;
 use crate::values::key::KeyParts;
@@ -24,16 +25,28 @@ use crate::values::listener::{
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     listener: Option<ConfiguredListener>,
+    long_hold: Option<Duration>,
     /// By the address of the site, of which there is mostly one with one class.
     classes: RwLock<HashedMap<u64, Vec<Arc<ObservedClass>>>>,
 }
 
 impl Observers {
-    pub(crate) fn new(listener: Option<ConfiguredListener>) -> Self {
+    pub(crate) fn new(observing: &Observing) -> Self {
         Self {
-            listener,
+            listener: observing.listener.clone(),
+            long_hold: observing.long_hold,
             classes: RwLock::default(),
         }
+    }
+
+    /// From when on a hold is logged as long.
+    pub(crate) fn long_hold(&self) -> Option<Duration> {
+        self.long_hold
+    }
+
+    /// Whether the watchdog must look, once a second, at what is held and waited for.
+    pub(crate) fn want_looks(&self) -> bool {
+        cfg!(feature = "metrics") || self.long_hold.is_some()
     }
 
     /// Whether anybody is told about anything.
@@ -85,7 +98,7 @@ pub(crate) struct ObservedClass {
     class: Class,
     site: Site,
     kind: &'static str,
-    label: String,
+    label: Arc<str>,
     function: Cow<'static, str>,
     listener: Option<ConfiguredListener>,
     #[cfg(feature = "metrics")]
@@ -99,7 +112,7 @@ impl ObservedClass {
         kind: &'static str,
         listener: Option<ConfiguredListener>,
     ) -> Self {
-        let (label, function) = (class.label(), site.name());
+        let (label, function) = (Arc::<str>::from(class.label()), site.name());
         Self {
             #[cfg(feature = "metrics")]
             meters: Meters::new(&label, kind, &function),
@@ -115,6 +128,12 @@ impl ObservedClass {
     /// The same place in the program's text, so most of it is compared by address.
     fn is_of(&self, class: &Class, site: Site, kind: &str) -> bool {
         self.site.is_same(site) && self.class.is_same(class) && self.kind == kind
+    }
+
+    /// The labels of its gauges: what it is called, and its kind.
+    #[cfg(feature = "metrics")]
+    pub(super) fn labels(&self) -> (&Arc<str>, &'static str) {
+        (&self.label, self.kind)
     }
 
     pub(crate) fn acquire_ended(

@@ -1,10 +1,10 @@
 //! One hold as observers see it, from the grant to its end.
 //!
-//! It decides nothing. Invariant: its end is told once, by the holder; its loss once, by whoever
-//! saw it first.
+//! It decides nothing. Invariant: its end is told once, by the holder; its loss, and that it is long,
+//! once, by whoever saw it first.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ use tracing::Span;
 use tracing::span::{EnteredSpan, Id};
 
 use super::classes::ObservedClass;
-use super::{AskedLock, is_logging, lost_inside, may_debug};
+use super::{AskedLock, current_span, is_logging, lost_inside, may_open};
 use crate::strangers::{Spared, spared};
+use crate::values::config::SpanLevel;
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
 use crate::values::key::KeyParts;
@@ -24,9 +25,13 @@ pub(crate) struct ObservedHold {
     class: Option<Arc<ObservedClass>>,
     /// Where events are logged; `None`: in no span.
     span: Option<Box<HoldSpan>>,
-    /// Its loss was told.
-    is_lost: AtomicBool,
+    /// [`LOSS`] and [`LENGTH`], once they are told.
+    told: AtomicU8,
 }
+
+/// What is told of a hold once, as bits.
+const LOSS: u8 = 1;
+const LENGTH: u8 = 2;
 
 struct HoldSpan {
     /// `dlock.hold`; where that is disabled, the caller's span, which is the caller's to keep open.
@@ -37,12 +42,12 @@ struct HoldSpan {
 
 impl HoldSpan {
     /// `None`: it has no span of its own, and the caller none either.
-    fn new(asked: AskedLock<'_>, fence: Fence) -> Option<Self> {
-        let own = may_debug().then(|| spared(|| span(asked, fence))).flatten();
-        let own = own.filter(|it| !it.is_disabled());
+    fn new(asked: AskedLock<'_>, fence: Fence, level: SpanLevel) -> Option<Self> {
+        let own = may_open(level).then(|| spared(|| span(asked, fence, level)));
+        let own = own.flatten().filter(|it| !it.is_disabled());
         let parent = match &own {
             Some(span) => span.id(),
-            None => spared(|| Span::current().id()).flatten(),
+            None => current_span(),
         };
         let own = own.map(|span| Mutex::new(Spared::new(span)));
         parent.is_some().then_some(Self { parent, own })
@@ -60,13 +65,21 @@ impl ObservedHold {
         asked: AskedLock<'_>,
         class: Option<Arc<ObservedClass>>,
         fence: Fence,
+        level: SpanLevel,
     ) -> Self {
-        let span = is_logging().then(|| HoldSpan::new(asked, fence)).flatten();
+        let span = is_logging().then(|| HoldSpan::new(asked, fence, level));
+        let span = span.flatten();
         Self {
             class,
             span: span.map(Box::new),
-            is_lost: AtomicBool::new(false),
+            told: AtomicU8::new(0),
         }
+    }
+
+    /// The class of its lock; `None`: nobody is told.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn class(&self) -> Option<&Arc<ObservedClass>> {
+        self.class.as_ref()
     }
 
     /// The body is polled inside.
@@ -94,10 +107,33 @@ impl ObservedHold {
     /// Tells all but the log, once for each hold.
     pub(crate) fn tell_loss(&self, key: KeyParts<'_>, cause: LostCause) {
         if let Some(class) = &self.class
-            && !self.is_lost.swap(true, Ordering::Relaxed)
+            && self.must_tell(LOSS)
         {
             class.lost(key, cause);
         }
+    }
+
+    /// Whether the caller is the first that is about to tell this.
+    fn must_tell(&self, what: u8) -> bool {
+        self.told.fetch_or(what, Ordering::Relaxed) & what == 0
+    }
+
+    /// It is longer than `long_hold` by now, and goes on: logs that, unless it was logged before.
+    /// Returns whether it logged it.
+    pub(crate) fn log_as_long(&self, asked: AskedLock<'_>, held: Duration) -> bool {
+        let is_first = self.must_tell(LENGTH);
+        if is_first {
+            let key = asked.key.parts();
+            warn!(
+                parent: self.parent(),
+                key = &*key.shown(),
+                namespace = key.namespace(),
+                function = %asked.site.name(),
+                ?held,
+                "has held a lock for longer than `long_hold`, and still holds it"
+            );
+        }
+        is_first
     }
 
     pub(crate) fn renewed(&self, asked: AskedLock<'_>, left: Duration, lease: Duration) {
@@ -114,20 +150,26 @@ impl ObservedHold {
         }
     }
 
-    /// The holder is done, after this time. `long`: a hold of that length is a warning.
+    /// The holder is done, after this time. `long`: a hold of that length is a warning, unless there
+    /// was one before.
     pub(crate) fn ended(
         &self,
         asked: AskedLock<'_>,
         held: Duration,
-        is_lost: bool,
+        outcome: HoldOutcome,
         long: Option<Duration>,
     ) {
         let key = asked.key.parts();
-        let outcome = if is_lost {
-            HoldOutcome::Lost
-        } else {
-            HoldOutcome::InTime
-        };
+        if outcome == HoldOutcome::Stopped {
+            info!(
+                parent: self.parent(),
+                key = &*key.shown(),
+                namespace = key.namespace(),
+                function = %asked.site.name(),
+                ?held,
+                "stopped a body, because its pool is shut down and `shutdown_grace` is over"
+            );
+        }
         debug!(
             parent: self.parent(),
             key = &*key.shown(),
@@ -135,7 +177,7 @@ impl ObservedHold {
             ?held,
             "is done with a lock"
         );
-        if long.is_some_and(|long| held >= long) {
+        if long.is_some_and(|long| held >= long) && self.must_tell(LENGTH) {
             warn!(
                 parent: self.parent(),
                 key = &*key.shown(),
@@ -159,8 +201,9 @@ impl ObservedHold {
     }
 }
 
-fn span(asked: AskedLock<'_>, fence: Fence) -> Span {
-    tracing::debug_span!(
+fn span(asked: AskedLock<'_>, fence: Fence, level: SpanLevel) -> Span {
+    span_at!(
+        level,
         "dlock.hold",
         class = asked.class().label(),
         key = &*asked.key.parts().shown(),

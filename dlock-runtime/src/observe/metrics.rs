@@ -1,6 +1,6 @@
 //! The metrics, by the facade crate `metrics`: the only file that names it.
 //!
-//! The names are in docs/operate/metrics.md. Invariant: no label has a value of a key, a token or a
+//! The names are in docs/reference/metrics.md. Invariant: no label has a value of a key, a token or a
 //! server's words.
 
 use std::sync::OnceLock;
@@ -25,11 +25,12 @@ const UNCLEAR: &str = "dlock_release_unclear_total";
 const RECONNECTS: &str = "dlock_reconnects_total";
 const HELD: &str = "dlock_held";
 const WAITING: &str = "dlock_waiting";
+const OLDEST_HOLD: &str = "dlock_oldest_hold_seconds";
 const CLEANING_UP: &str = "dlock_cleaning_up";
 const IN_FLIGHT: &str = "dlock_in_flight";
 
 const ACQUIRE_OUTCOMES: usize = AcquireOutcome::Cancelled as usize + 1;
-const HOLD_OUTCOMES: usize = HoldOutcome::Lost as usize + 1;
+const HOLD_OUTCOMES: usize = HoldOutcome::Stopped as usize + 1;
 
 /// Tells the recorder what each name means. Called whenever handles are made anew, because the
 /// program may install its recorder after its first lock.
@@ -78,6 +79,11 @@ fn describe_all() {
         WAITING,
         Unit::Count,
         "Calls of this process that wait for a lock"
+    );
+    describe_gauge!(
+        OLDEST_HOLD,
+        Unit::Seconds,
+        "How long the oldest of the locks that this process holds has been held, at least"
     );
     describe_gauge!(
         CLEANING_UP,
@@ -171,13 +177,25 @@ pub(super) fn reconnected() {
     spared(|| counter!(RECONNECTS).increment(1));
 }
 
-/// The sums over all pools: held, waiting, cleaning up, in flight.
-pub(super) fn gauges(sums: [i64; 4]) {
-    for (name, sum) in [HELD, WAITING, CLEANING_UP, IN_FLIGHT]
-        .into_iter()
-        .zip(sums)
-    {
-        let number = u32::try_from(sum.max(0)).unwrap_or(u32::MAX);
-        spared(|| gauge!(name).set(f64::from(number)));
+/// The sums over all pools: cleaning up, in flight.
+pub(super) fn pool_gauges(sums: [usize; 2]) {
+    for (name, sum) in [CLEANING_UP, IN_FLIGHT].into_iter().zip(sums) {
+        spared(|| gauge!(name).set(number(sum)));
     }
+}
+
+/// A class in all pools. `oldest`: for how long the oldest of what is held has been held.
+pub(super) fn class_gauges(
+    lock: &str,
+    kind: &'static str,
+    (held, waiting, oldest): (usize, usize, Duration),
+) {
+    let numbers = [number(held), number(waiting), oldest.as_secs_f64()];
+    for (name, number) in [HELD, WAITING, OLDEST_HOLD].into_iter().zip(numbers) {
+        spared(|| gauge!(name, "lock" => lock.to_owned(), "kind" => kind).set(number));
+    }
+}
+
+fn number(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }

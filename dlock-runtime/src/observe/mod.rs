@@ -19,8 +19,20 @@ macro_rules! warn { ($($field:tt)*) => { event!(warn, WARN, $($field)*) }; }
 macro_rules! info { ($($field:tt)*) => { event!(info, INFO, $($field)*) }; }
 macro_rules! debug { ($($field:tt)*) => { event!(debug, DEBUG, $($field)*) }; }
 
+/// A span at a [`SpanLevel`], which has to be a constant for `tracing`.
+macro_rules! span_at {
+    ($level:expr, $($fields:tt)*) => {
+        match $level {
+            $crate::values::config::SpanLevel::Info => tracing::info_span!($($fields)*),
+            $crate::values::config::SpanLevel::Debug => tracing::debug_span!($($fields)*),
+            $crate::values::config::SpanLevel::Trace => tracing::trace_span!($($fields)*),
+        }
+    };
+}
+
 mod call;
 mod classes;
+#[cfg(feature = "metrics")]
 mod gauges;
 mod hold;
 #[cfg(feature = "metrics")]
@@ -38,7 +50,9 @@ use tracing::span::Id;
 
 use crate::strangers::spared;
 use crate::values::class::{Class, Site};
-use crate::values::error::LostCause;
+use crate::values::config::SpanLevel;
+use crate::values::error::{LockError, LostCause};
+use crate::values::fence::Fence;
 use crate::values::finding::{Finding, Weight};
 use crate::values::key::{Key, KeyParts};
 use crate::values::kind::Kind;
@@ -46,7 +60,8 @@ use crate::values::shown::{TEXT_AT_MOST, shown};
 
 pub(crate) use self::call::ObservedCall;
 pub(crate) use self::classes::{ObservedClass, Observers};
-pub(crate) use self::gauges::{Gauges, PoolCounts};
+#[cfg(feature = "metrics")]
+pub(crate) use self::gauges::{Gauges, PoolGauges};
 pub(crate) use self::hold::ObservedHold;
 
 /// Which lock is asked for, and where in the program.
@@ -68,11 +83,20 @@ pub(crate) fn is_logging() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }
 
-/// Whether a span at DEBUG may be seen, as far as that is known without asking. Asked before a span
-/// is made, because `debug_span!` may evaluate its fields although nobody records any; and not by
-/// `span_enabled!`, which filters by name would not know as that span.
-fn may_debug() -> bool {
-    LevelFilter::current() >= LevelFilter::DEBUG
+/// Whether a span at this level may be seen, as far as that is known without asking. Asked before a
+/// span is made, because `debug_span!` may evaluate its fields although nobody records any; and not
+/// by `span_enabled!`, which filters by name would not know as that span.
+fn may_open(level: SpanLevel) -> bool {
+    let needed = match level {
+        SpanLevel::Info => LevelFilter::INFO,
+        SpanLevel::Debug => LevelFilter::DEBUG,
+        SpanLevel::Trace => LevelFilter::TRACE,
+    };
+    LevelFilter::current() >= needed
+}
+
+fn current_span() -> Option<Id> {
+    spared(|| Span::current().id()).flatten()
 }
 
 pub(crate) fn memory_only() {
@@ -98,8 +122,7 @@ fn lost_inside(
 
 /// Nobody had begun to hold it, as far as observers were told.
 pub(crate) fn lost(key: KeyParts<'_>, cause: LostCause, is_renewed: bool) {
-    let span = spared(|| Span::current().id()).flatten();
-    lost_inside(span, (key, None), (cause, is_renewed));
+    lost_inside(current_span(), (key, None), (cause, is_renewed));
 }
 
 /// Once for each process.
@@ -112,7 +135,9 @@ fn listener_panicked() {
 
 /// A waiter's acquire or poll was answered: another holder has the lock.
 pub(crate) fn queued(key: KeyParts<'_>, holder: impl FnOnce() -> String) {
-    if may_debug() && spared(|| tracing::enabled!(tracing::Level::DEBUG)) == Some(true) {
+    if may_open(SpanLevel::Debug)
+        && spared(|| tracing::enabled!(tracing::Level::DEBUG)) == Some(true)
+    {
         debug!(key = &*key.shown(), holder = holder(), "waits for a lock");
     }
 }
@@ -138,6 +163,24 @@ pub(crate) fn renewals(renewed: usize, gone: usize, failed: usize, took: Option<
     debug!(renewed, gone, failed, ?took, "a batch of renewals ended");
     #[cfg(feature = "metrics")]
     metrics::renewals(renewed as u64, gone as u64, failed as u64, took);
+}
+
+pub(crate) fn term_begins(key: KeyParts<'_>, fence: Fence) {
+    info!(
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        fence = fence.get(),
+        "leads"
+    );
+}
+
+/// A candidate has lost its term, or could not campaign, and does so again after a pause.
+pub(crate) fn campaigns_again(key: KeyParts<'_>, why: &LockError) {
+    info!(
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        "campaigns for the lead again: {why}"
+    );
 }
 
 /// Once for each pair of classes.
@@ -216,6 +259,15 @@ pub(crate) fn renewals_fail(key: KeyParts<'_>, leases: usize, why: &dyn Display)
     );
 }
 
+/// Ends what [`renewals_fail`] began.
+pub(crate) fn renewals_go_on(key: KeyParts<'_>) {
+    info!(
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        "a lock is renewed again"
+    );
+}
+
 pub(crate) fn held_at_shutdown(key: KeyParts<'_>) {
     warn!(
         key = &*key.shown(),
@@ -226,7 +278,7 @@ pub(crate) fn held_at_shutdown(key: KeyParts<'_>) {
 
 /// At the first failure of an outage.
 pub(crate) fn unreachable(address: &dyn Display, why: &dyn Display) {
-    warn!(%address, "can't connect to redis; an existing pool tries again at its next lock: {why}");
+    warn!(%address, "can't connect to redis: {why}");
 }
 
 pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {
@@ -259,6 +311,12 @@ pub(crate) fn cluster_is_silent(nodes: &str, why: &dyn Display) {
     warn!(%nodes, "the nodes of the cluster can't be asked who serves what; locks of those that answer go on: {why}");
 }
 
+/// Ends what [`cluster_is_silent`] began.
+pub(crate) fn cluster_answers(nodes: &str) {
+    let nodes = fit(nodes);
+    info!(%nodes, "the nodes of the cluster say again who serves what");
+}
+
 /// Once for each sentinel and pool.
 pub(crate) fn sentinel_not_heard(sentinel: &dyn Display, why: &dyn Display) {
     warn!(
@@ -273,6 +331,11 @@ pub(crate) fn no_majority(address: &dyn Display, why: &dyn Display) {
         %address,
         "a failover would not be followed, and no new connection can be made: {why}"
     );
+}
+
+/// Ends what [`no_majority`] began.
+pub(crate) fn majority_again(address: &dyn Display) {
+    info!(%address, "a failover is followed again: a majority of the sentinels answers");
 }
 
 /// A node of a quorum: once for each time that it goes.

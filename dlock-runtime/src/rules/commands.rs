@@ -367,6 +367,11 @@ impl RenewalCount {
 }
 
 impl Renewed {
+    /// The place of the first that could not be processed.
+    pub(crate) fn first_failed(answers: &[Self]) -> Option<usize> {
+        answers.iter().position(|it| *it == Self::Failed)
+    }
+
     /// The answer to a command that a holder sends.
     pub(crate) fn by_holder(is_ours: bool) -> Self {
         if is_ours { Self::Yes } else { Self::NotOurs }

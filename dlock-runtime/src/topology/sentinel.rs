@@ -84,7 +84,7 @@ fn elected(answer: &SentinelAnswer, sentinels: &Sentinels) -> Result<Host, Comma
             sentinels.master
         )))),
         SentinelAnswer::NoSentinel => Err(CommandError::Setup(Reason::new(
-            "url: most of its sentinels are none, but servers (unknown command SENTINEL): give the sentinels' own ports, usually 26379, or `redis://host:6379` for a server without sentinels",
+            "url: most of its sentinels are not sentinels, but servers (unknown command SENTINEL): give the sentinels' own ports, usually 26379, or `redis://host:6379` for a server without sentinels",
         ))),
     }
 }
@@ -97,7 +97,7 @@ fn no_majority(
     let each = said.iter().map(|(host, answer)| match answer {
         Ok(SentinelAnswer::At(master)) => format!("{host} says {master}"),
         Ok(SentinelAnswer::UnknownName) => format!("{host} does not know the name"),
-        Ok(SentinelAnswer::NoSentinel) => format!("{host} is no sentinel"),
+        Ok(SentinelAnswer::NoSentinel) => format!("{host} is not a sentinel"),
         // What to do about it, the error says once.
         Err(CommandError::Refused(_, why)) => format!("{host}: {why}"),
         Err(why) => format!("{host}: {why}"),
@@ -222,7 +222,9 @@ async fn ask_all(plan: Arc<Plan>, sentinels: Arc<Sentinels>, failed: Arc<AtomicU
     let (asked, within) = (plan.target.generation(), plan.settings.connect_timeout / 2);
     match master(&plan.address, &sentinels, within).await {
         Ok(master) => {
-            failed.store(0, Ordering::Relaxed);
+            if failed.swap(0, Ordering::Relaxed) >= SILENT_ROUNDS {
+                observe::majority_again(&plan.address);
+            }
             plan.target.master_is(&master, asked);
         }
         Err(why) => {

@@ -209,6 +209,11 @@ pub(crate) fn retired(entry: &str) -> String {
     }
 }
 
+/// The entry of a holder that may still count on it.
+pub(crate) fn of_holder(entry: &str) -> Option<Entry<'_>> {
+    read(entry).filter(|_| !is_retired(entry))
+}
+
 pub(crate) fn is_retired(entry: &str) -> bool {
     begun(entry).is_some_and(|(_, rest)| rest.starts_with('-'))
 }
@@ -263,6 +268,14 @@ pub(crate) fn epoch_of_meta(meta: &str) -> Option<u64> {
 fn number(text: &str) -> Option<u64> {
     let is_number = text.len() <= MOST_DIGITS && text.bytes().all(|it| it.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
+}
+
+impl<'a> Entry<'a> {
+    /// The channel of its address.
+    pub(crate) fn channel(&self) -> Option<&'a str> {
+        let (_, channel) = self.address.split_once(';')?;
+        Some(channel)
+    }
 }
 
 impl Letter {

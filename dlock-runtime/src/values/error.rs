@@ -13,17 +13,16 @@ use super::holder::Holder;
 use super::key::{InvalidKey, Key};
 use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown, to_be_shown};
 
-/// Why a lock could not be taken or kept.
+/// The error of dlock: why a lock could not be taken or kept.
 ///
-/// The body of a locked function runs only after its lock was taken. Of the attribute's own errors,
-/// only [`LockError::Lost`] comes after the body began.
+/// The body of a locked function runs only after its lock was taken. Of the errors that the
+/// attribute returns, only [`LockError::Lost`] can occur once the body has started.
 ///
-/// `Display` says what to do, [`source()`](std::error::Error::source) what the server or the
-/// connection reported: print both. `Debug`, which `unwrap` and a failing `main` print, has both in
-/// one line, after the variant's name. For a web handler: [`is_busy`](Self::is_busy) is a 409,
-/// [`LockError::InvalidKey`] from a user's value a 400, an error with a
-/// [`retry_after`](Self::retry_after) a 503 with that header, and the rest a 500. The texts name
-/// keys and hosts: they are for the log, not for the client.
+/// [`Display`](fmt::Display) says what to do, [`source()`](std::error::Error::source) what the
+/// server or the connection reported: print both. `Debug`, which `unwrap` and a failing `main`
+/// print, has both in one line, after the variant's name. A web handler answers with
+/// [`http_status`](Self::http_status) and [`retry_after`](Self::retry_after). The texts name keys
+/// and hosts: they are for the log, not for the client.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -101,15 +100,15 @@ pub enum LockError {
         renewed: bool,
         /// Whether the body ran to its end, too late.
         finished: bool,
-        /// From a call of the guard or a strict release: what became of that call. Then the error that
-        /// the body of an annotated function returned, whose place this one takes.
+        /// For a call of the guard or a strict release, the outcome of that call. After it, the
+        /// error that the body of an annotated function returned, which this error replaces.
         source: Option<Reason>,
     },
 
     /// The server did not execute the call for as long as the caller was willing to wait.
     #[error("{}{}: {}{}; {}", cause.as_text(), at(.key.as_ref()), cause.advice(), .server.as_ref().map_or_else(String::new, |it| format!(" ({it})")), match .key {
         Some(_) => "the call may be repeated",
-        None => "nothing goes on trying, so make this call again; `init` of a pool with `Config::lazy` succeeds all the same, and each of its locks tries",
+        None => "nothing is retried in the background: make this call again, or use `Config::lazy`, with which `init` succeeds and each lock connects",
     })]
     #[non_exhaustive]
     Unavailable {
@@ -119,16 +118,16 @@ pub enum LockError {
         cause: UnavailableCause,
         /// The address that the pool was given, without a login.
         server: Option<Reason>,
-        /// What went wrong on the connection, or what a node of a cluster said; of several servers,
-        /// which of them vote, and when.
+        /// What went wrong on the connection, or what a node of a cluster answered; with several
+        /// servers, which of them vote, and when the others will.
         source: Reason,
     },
 
     /// The server answered, and refused.
-    #[error("the server refused{}: {reason}", match .key {
+    #[error("the server refused{}: {}", match .key {
         Some(key) if reason.is_about_value() => format!(" ({key}, stored as {})", stored_name(key)),
         key => at(key.as_ref()),
-    })]
+    }, reason.as_said_by(.source))]
     #[non_exhaustive]
     Refused {
         /// The lock, if the call was about one.
@@ -218,7 +217,7 @@ impl LockError {
         self
     }
 
-    /// The lock that this is about.
+    /// Returns the key of the lock that the error is about.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match self {
@@ -231,44 +230,90 @@ impl LockError {
         }
     }
 
-    /// Whether another holder has the lock: the caller may come back, nothing is broken.
+    /// Returns whether another holder has the lock: the caller may try again later, nothing is
+    /// broken.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, LockError::Busy { .. })
     }
 
-    /// Whether the lock was taken and lost: the body began, and part of its work may be done.
+    /// Returns whether the lock was taken and lost: the body began, and part of its work may be
+    /// done.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, LockError::Lost { .. })
     }
 
-    /// When it makes sense to try again; `None` if only after a change.
+    /// Returns the HTTP status for a web handler that answers with this error.
     ///
-    /// Whole seconds, rounded up, so that it can be sent as `Retry-After`. For `Busy` it is the
-    /// time left of the holder's lease, when the key is free even if the holder crashed; a holder
-    /// that lives often needs far less.
+    /// | error | status | [`retry_after`](Self::retry_after) |
+    /// | --- | --- | --- |
+    /// | [`Busy`](Self::Busy) | 409 | the rest of the holder's lease |
+    /// | [`InvalidKey`](Self::InvalidKey) | 400 | none |
+    /// | [`Lost`](Self::Lost), [`Unavailable`](Self::Unavailable), [`ShutDown`](Self::ShutDown) | 503 | 1 s |
+    /// | [`Refused`](Self::Refused) for a reason that may pass | 503 | 1 s |
+    /// | `Refused` for any other reason | 500 | none |
+    /// | [`NotInitialized`](Self::NotInitialized), [`Config`](Self::Config), [`WouldDeadlock`](Self::WouldDeadlock) | 500 | none |
+    ///
+    /// `Busy` is 409 because it concerns one resource, while the service itself works. With the
+    /// feature `axum` the error is a response with this status.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{LockPool, Wait};
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let _held = pool.lock("item:7").acquire().await?;
+    /// let busy = pool.lock("item:7").wait(Wait::Once).acquire().await.unwrap_err();
+    /// assert_eq!(busy.http_status(), 409);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn http_status(&self) -> u16 {
+        self.for_http().0
+    }
+
+    /// Returns how long to wait before another try; `None` if trying again is useless until
+    /// something changes.
+    ///
+    /// The time is in whole seconds, rounded up, so that it can be sent as `Retry-After`. For
+    /// `Busy` it is the rest of the holder's lease, after which the key is free even if the holder
+    /// crashed; a live holder often needs far less. After `Lost`, and after an error of a guard's
+    /// call or of a second lock inside a body, a part of the work may have been done: send
+    /// `Retry-After` only if repeating it does no harm.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
+        self.for_http().1
+    }
+
+    /// The status, and when to try again.
+    fn for_http(&self) -> (u16, Option<Duration>) {
         const SOON: Duration = Duration::from_secs(1);
         match self {
             LockError::Busy { left, .. } => {
                 let begun = u64::from(left.subsec_nanos() > 0);
-                Some(Duration::from_secs(left.as_secs() + begun).max(SOON))
+                let left = Duration::from_secs(left.as_secs() + begun);
+                (409, Some(left.max(SOON)))
             }
+            LockError::InvalidKey { .. } => (400, None),
             LockError::Lost { .. } | LockError::Unavailable { .. } | LockError::ShutDown => {
-                Some(SOON)
+                (503, Some(SOON))
             }
-            LockError::Refused { reason, .. } => reason.may_pass().then_some(SOON),
-            _ => None,
+            LockError::Refused { reason, .. } if reason.may_pass() => (503, Some(SOON)),
+            LockError::Refused { .. }
+            | LockError::NotInitialized
+            | LockError::Config { .. }
+            | LockError::WouldDeadlock { .. } => (500, None),
         }
     }
 }
 
-/// A cause in words: what the server or the connection reported, without secrets.
+/// A reason in words: what the server or the connection reported, without secrets.
 ///
-/// On one line and printable: control and other invisible characters are escaped, and a text that
-/// is too long is cut.
+/// The text is on one line and printable: control characters and other invisible ones are escaped,
+/// and a text that is too long is cut.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reason(Arc<str>);
 
@@ -292,37 +337,43 @@ impl fmt::Debug for Reason {
 
 impl Error for Reason {}
 
-/// How a lease ended under its holder.
+/// The cause of a lost lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostCause {
-    /// Its time ran out: the ttl was too short for the body, or the server could not be reached to
-    /// renew it, or refused to. Also after the process was suspended.
+    /// The lease ran out: the ttl was too short for the body, the server could not be reached to
+    /// renew it or refused to, or the process was suspended.
     Deadline,
-    /// It was renewed, and the nodes answered, but until its time ran out too few of [several
-    /// servers](crate::Config::redlock) had it: some were down, had lost it, or could not vote for it
-    /// again.
+    /// The lease was renewed, and nodes answered, but too few of [several
+    /// servers](crate::Config::redlock) had it when it ran out: some were down, had lost it, or
+    /// could not vote for it again.
     TooFewNodes,
-    /// The server says that the key is gone or has another holder: it was deleted, flushed or
-    /// evicted, or the server lost its data. Of [several servers](crate::Config::redlock): so many say
-    /// so that no quorum has it.
+    /// The server reports that the key no longer exists or has another holder: it was deleted,
+    /// flushed or evicted, or the server lost its data. With [several
+    /// servers](crate::Config::redlock), so many report it that no quorum has the lock.
     Gone,
-    /// It was held for as long as its `max_hold` allows, and was given up then.
+    /// The lock was held for as long as its [`max_hold`](crate::LockRequest::max_hold) allows, and
+    /// was then given up.
     MaxHold,
-    /// Its `max_renewals` were used up, and its lease ran out.
+    /// The lock's [`max_renewals`](crate::LockRequest::max_renewals) were used up, and its lease
+    /// ran out.
     MaxRenewals,
-    /// dlock's own watchdog ended (a bug, or its runtime was dropped), so nothing would renew or
-    /// watch the lease.
+    /// dlock's own watchdog ended (a bug; or, with `memory://`, the call's runtime was dropped), so
+    /// nothing would renew or watch the lease.
     Watchdog,
     /// Unknown whether the lease was lost: a [`Release::Strict`](crate::Release::Strict) release
     /// got no clear answer. It is repeated in the background.
     Unclear,
     /// This process was forked from the one that took the lock; the lock stays the parent's.
     Forked,
+    /// The pool was shut down, and the body had not ended within
+    /// [`shutdown_grace`](crate::Config::shutdown_grace): it was stopped, and its lock released.
+    ShutDown,
 }
 
 impl LostCause {
-    /// As a label: `deadline`, `too_few_nodes`, `gone`, `max_hold`, `max_renewals`, `watchdog`, `unclear`, `forked`.
+    /// Returns the cause as a label: `deadline`, `too_few_nodes`, `gone`, `max_hold`,
+    /// `max_renewals`, `watchdog`, `unclear`, `forked`, `shut_down`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -334,6 +385,7 @@ impl LostCause {
             LostCause::Watchdog => "watchdog",
             LostCause::Unclear => "unclear",
             LostCause::Forked => "forked",
+            LostCause::ShutDown => "shut_down",
         }
     }
 
@@ -374,24 +426,30 @@ impl fmt::Display for LostCause {
                 "its release got no clear answer, so it is not known whether it was held to the end"
             }
             LostCause::Forked => "it was taken before a fork, and is the parent process's",
+            LostCause::ShutDown => {
+                "its pool was shut down, and the body had not ended within `shutdown_grace`, after which its lock is released"
+            }
         })
     }
 }
 
-/// What kept a server from executing a call that may be repeated.
+/// The cause that kept a server from executing a call, which may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnavailableCause {
-    /// It could not be reached, or did not answer.
+    /// The server could not be reached, or did not answer.
     Unreachable,
     /// Too few of [several servers](crate::Config::redlock) vote or answer, perhaps because they
-    /// were started a short time ago, or their votes were split.
+    /// started a short time ago, or their votes were split.
     TooFewNodes,
-    /// The nodes of a cluster answer, and none executes a command about this key: its slot is being
-    /// moved, its primary replaced, or nobody serves it.
+    /// The nodes of a cluster answer, but none of them executes a command about this key: its slot
+    /// is being moved, its primary replaced, or no node serves it.
     NotServed,
-    /// An earlier attempt of this pool, or a hold that has ended, stands there, and the server has
-    /// not yet said what became of it.
+    /// The provider of [`Config::credentials`](crate::Config::credentials) failed, or the server
+    /// refuses the login that it gave; it is asked again.
+    Login,
+    /// An earlier attempt of this pool, or a hold that has ended, may still be stored at the key:
+    /// the server has not yet reported its outcome.
     Unsettled,
 }
 
@@ -401,6 +459,7 @@ impl UnavailableCause {
             UnavailableCause::Unreachable => "redis can't be reached",
             UnavailableCause::TooFewNodes => "too few nodes vote",
             UnavailableCause::NotServed => "the cluster does not serve this now",
+            UnavailableCause::Login => "the login at redis failed",
             UnavailableCause::Unsettled => "an earlier attempt of this process is not settled",
         }
     }
@@ -409,10 +468,13 @@ impl UnavailableCause {
         match self {
             UnavailableCause::Unreachable => "check that it runs, its address, and the network",
             UnavailableCause::TooFewNodes => {
-                "wait for those that do not vote yet, and bring back those that are away"
+                "wait for those that do not vote yet, and bring back those that are unreachable"
             }
             UnavailableCause::NotServed => {
-                "wait while a slot is moved or a primary replaced; else `redis-cli --cluster check` says what is wrong"
+                "wait while a slot is moved or a primary replaced; otherwise `redis-cli --cluster check` says what is wrong"
+            }
+            UnavailableCause::Login => {
+                "check the user and the password that the provider of `Config::credentials` gives, and that it gives them in time"
             }
             UnavailableCause::Unsettled => "ask again; it is cleaned up, or ends with its lease",
         }
@@ -425,39 +487,40 @@ impl fmt::Display for UnavailableCause {
     }
 }
 
-/// Why a server refused.
+/// The reason of a server's refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A replica, or a demoted master.
+    /// The server is a replica, or a demoted master.
     ReadOnly,
-    /// `maxmemory` is reached. Renewals and releases still work.
+    /// The server's `maxmemory` is reached. Renewals and releases still work.
     OutOfMemory,
     /// The ACL user lacks a right.
     NoPermission,
-    /// Wrong or missing password, or an unknown user.
+    /// The password is wrong or missing, or the user unknown.
     Auth,
-    /// The same at the sentinels, which have a login of their own.
+    /// The same as [`Auth`](Self::Auth) at the sentinels, which have a login of their own.
     SentinelAuth,
-    /// TLS: one side has no certificate that the other accepts. The source says which side and why.
+    /// TLS: one side has no certificate that the other one accepts. The source says which side, and
+    /// why.
     Certificate,
-    /// TLS: the two sides can't speak it with each other, as on a port without TLS.
+    /// TLS: the two sides can't speak it with each other, for example on a port without TLS.
     Tls,
-    /// A value of another type stands at the key.
+    /// The key holds a value of another type.
     WrongType,
     /// One of the keys that dlock keeps beside its locks (the counter of fencing tokens, a queue,
-    /// its heartbeats) holds what dlock did not write. The source names that key.
+    /// its heartbeats) holds data that dlock did not write. The source names that key.
     Companion,
     /// The key is held or waited for as another kind of lock (by a reader, for example, where
     /// this one is exclusive). The source names that kind.
     WrongKind,
-    /// A value without a time to live stands at the key, which would never be free.
+    /// The key holds a value without a time to live, and would never be free.
     NoTtl,
-    /// A slow script keeps the server busy.
+    /// A slow script of some client keeps the server busy.
     Busy,
     /// The server is still loading its data.
     Loading,
-    /// The entry at the key has a layout that this version of dlock does not know.
+    /// The key's entry has a layout that this version of dlock does not know.
     Layout,
     /// The server can't write to its disk or to enough replicas.
     Misconfigured,
@@ -465,12 +528,12 @@ pub enum Refusal {
     /// [`min_replicas`](crate::Config::min_replicas) or [`min_aof`](crate::Config::min_aof) ask
     /// for; it was released.
     NotReplicated,
-    /// `maxclients` is reached.
+    /// The server's `maxclients` is reached.
     TooManyClients,
-    /// A node of a cluster, which did not execute the command, because another node has the key
-    /// (`MOVED`, `ASK`), the key is being moved (`TRYAGAIN`), or none serves it (`CLUSTERDOWN`).
+    /// A node of a cluster did not execute the command, because another node has the key (`MOVED`,
+    /// `ASK`), the key is being moved (`TRYAGAIN`), or no node serves it (`CLUSTERDOWN`).
     Cluster,
-    /// Anything else; the server's words are the error's source.
+    /// The server refused for another reason; its words are the error's source.
     Other,
 }
 
@@ -483,6 +546,15 @@ impl Refusal {
         )
     }
 
+    /// Its text; a missing right is named as the server's words name it.
+    fn as_said_by(self, words: &Reason) -> String {
+        let text = self.to_string();
+        match missing_right(&words.0).filter(|_| self == Refusal::NoPermission) {
+            Some(right) => text.replacen(LACKS, &format!("{LACKS} ({right})"), 1),
+            None => text,
+        }
+    }
+
     /// Whether it ends by itself, so that waiting makes sense.
     pub(crate) fn may_pass(self) -> bool {
         matches!(
@@ -492,21 +564,41 @@ impl Refusal {
     }
 }
 
+const LACKS: &str = "this user lacks a right";
+
+/// The right that is missing. A server before 7.2 does not name a script's command, so `words` end
+/// with those that it may be.
+fn missing_right(words: &str) -> Option<String> {
+    if let Some((_, rest)) = words.split_once("run the '") {
+        let (command, _) = rest.split_once('\'')?;
+        return Some(format!("to run `{command}`"));
+    }
+    if words.contains("can't run this command") {
+        let (_, commands) = words.rsplit_once(" (")?;
+        let commands = commands.trim_end_matches(')').to_ascii_lowercase();
+        return Some(format!("to run `{}`", commands.replace(", ", "`, `")));
+    }
+    ["channel", "key"]
+        .into_iter()
+        .find(|what| words.contains(&format!(" {what}")))
+        .map(|what| format!("for a {what}"))
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refusal::ReadOnly => "it is a read-only replica; give dlock the master's address",
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
-            Refusal::NoPermission => "this user lacks a right; https://docs.rs/dlock-runtime/latest/dlock_runtime/#rights lists the commands, keys and channels that dlock needs",
-            Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials, which stand before the host: `:password@` or `user:password@`",
-            Refusal::SentinelAuth => "the sentinels want another login than they were given; give theirs as `sentinel_user` and `sentinel_pass` in the URL, whose `user:password@` is the master's",
+            Refusal::NoPermission => "this user lacks a right; the documentation of the crate `dlock-runtime` lists the commands, keys and channels that dlock needs, under Rights",
+            Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials, which are before the host: `:password@` or `user:password@`",
+            Refusal::SentinelAuth => "the sentinels refuse the login that they were given; give theirs as `sentinel_user` and `sentinel_pass` in the URL, whose `user:password@` is the master's",
             Refusal::Certificate => "TLS: a certificate is missing or not accepted; see the source for which and what to do",
             Refusal::Tls => "TLS: the two sides can't speak it with each other; check the URL's scheme and port",
-            Refusal::WrongType => "a value of another type stands at this key; find who writes it, or choose another key or namespace",
-            Refusal::Companion => "one of the keys that dlock keeps beside its locks holds what dlock did not write; see the source for which, find who writes it, and delete it",
+            Refusal::WrongType => "this key holds a value of another type; find who writes it, or choose another key or namespace",
+            Refusal::Companion => "one of the keys that dlock keeps beside its locks holds data that dlock did not write; see the source for which, find who writes it, and delete it",
             Refusal::WrongKind => "this key is in use as another kind of lock; use one kind for a key, in the whole fleet",
-            Refusal::NoTtl => "a value without a time to live stands at this key and would block it for ever; delete it, or set `repair_missing_ttl`",
-            Refusal::Busy => "a script of somebody else's keeps it busy; find it, or `SCRIPT KILL`",
+            Refusal::NoTtl => "this key holds a value without a time to live, which would block it for ever; delete it, or set `repair_missing_ttl`",
+            Refusal::Busy => "a script of another client keeps it busy; find it, or `SCRIPT KILL`",
             Refusal::Loading => "it is still loading its data; wait, or give the call a longer `wait`",
             Refusal::Layout => "this key was written by another version of dlock; run one version in the whole fleet",
             Refusal::Misconfigured => "it can't persist or replicate writes; see its log",

@@ -19,16 +19,16 @@ pub(crate) fn highest_epoch(time: u64) -> u64 {
     time.saturating_add(FARTHEST)
 }
 
-/// A fencing token: of an exclusive or a write lock, strictly larger than that of every earlier
-/// holder of the same key. Other kinds: [`LockGuard::fence`](crate::LockGuard::fence).
+/// A fencing token: for an exclusive or a write lock, strictly larger than that of every earlier
+/// holder of the same key. For other kinds see [`LockGuard::fence`](crate::LockGuard::fence).
 ///
 /// Send it with each write, and let the resource refuse a write whose token is lower than one it
 /// has seen: that makes a lease safe against a holder that was paused past its end (Kleppmann, *How
 /// to do distributed locking*, 2016).
 ///
 /// It is a microsecond time shifted by ten bits, so it fits in a signed 64-bit column, but **not**
-/// in a JavaScript number: pass it on as a string. `docs/inside/guarantees.md` says what holds when
-/// the server loses its data or its clock steps back.
+/// in a JavaScript number: pass it on as a string. `docs/inside/guarantees.md` in the repository
+/// says what still holds when the server loses its data or its clock steps back.
 ///
 /// # Examples
 ///
@@ -62,7 +62,7 @@ impl Fence {
         Self::new(epoch, PER_EPOCH - 1)
     }
 
-    /// The number itself.
+    /// Returns the number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0

@@ -4,13 +4,14 @@ use std::fmt;
 
 use crate::values::shown::{TEXT_AT_MOST, to_be_shown};
 
-/// What a [`Finding`] is about.
+/// The subject of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Concern {
     /// The server may delete locks when its memory is full.
     Eviction,
-    /// Replicas: what a master does that is cut off from them, or a server that is one itself.
+    /// Replication: what a master does when it is cut off from its replicas, or that the server is
+    /// a replica itself.
     Replication,
     /// The server's clock: its rate, a step, or its difference from this machine's.
     Clock,
@@ -18,11 +19,11 @@ pub enum Concern {
     Rights,
     /// Waiters get no pushes, so they poll.
     Protocol,
-    /// The URL's name leads to several servers.
+    /// The URL's host name reaches several servers.
     Address,
-    /// The nodes of a quorum: one is away, or may not vote yet.
+    /// The nodes of a quorum: one is unreachable, or may not vote yet.
     Quorum,
-    /// A node of a cluster, which is used as a single server.
+    /// The server is a node of a cluster, and is used as a single server.
     Cluster,
     /// A restart of the server loses the locks.
     Persistence,
@@ -30,7 +31,7 @@ pub enum Concern {
     Version,
     /// A master of a cluster can't be reached; the findings are those of the others.
     Unreachable,
-    /// Something could not be looked at, so nothing is known about it.
+    /// Something could not be examined, so nothing is known about it.
     NotChecked,
 }
 
@@ -106,8 +107,8 @@ impl Finding {
         self.weight
     }
 
-    /// Whether it can give a lock two holders, or makes the server refuse calls. The others cost
-    /// something, or are often chosen on purpose.
+    /// Returns whether it can give a lock two holders, or makes the server refuse calls. Other
+    /// findings cost something, or are often chosen on purpose.
     ///
     /// # Examples
     ///
@@ -123,20 +124,20 @@ impl Finding {
         self.weight == Weight::Harms
     }
 
-    /// What it is about.
+    /// Returns what the finding is about.
     #[must_use]
     pub fn concern(&self) -> Concern {
         self.concern
     }
 
-    /// What the server says, and what can happen because of it.
+    /// Returns what the server reports, and what can happen because of it.
     #[must_use]
     pub fn risk(&self) -> &str {
         &self.risk
     }
 
-    /// What to do, with the command to type if there is one: `<user>` stands for the pool's user on
-    /// the server.
+    /// Returns what to do, with the command to type if there is one; `<user>` stands for the pool's
+    /// user on the server.
     #[must_use]
     pub fn advice(&self) -> &str {
         &self.advice

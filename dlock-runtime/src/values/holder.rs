@@ -11,17 +11,17 @@ use super::about::name;
 use super::entry::{self, Entry};
 use super::token::Token;
 
-/// Who holds a lock, as far as its value tells.
+/// The holder of a lock, as far as its value shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holder {
     /// A process that uses dlock.
     Process(Process),
-    /// A program that keeps the same convention (`SET key token NX PX …`) but says no more:
-    /// redis-py, redsync, node-redlock, a script.
+    /// A program that follows the same convention (`SET key token NX PX …`) but does not describe
+    /// itself: redis-py, redsync, node-redlock, a script.
     Foreign,
-    /// Nobody at this moment: over a quorum, a free lock is left for a short time to a writer that
-    /// readers kept out, and a reader came in between.
+    /// Nobody at this moment: with a quorum, a free lock is reserved for a short time for a writer
+    /// that readers kept out, and a reader asked meanwhile.
     WaitingWriter,
 }
 
@@ -44,42 +44,44 @@ struct Description {
 }
 
 impl Process {
-    /// The host's name, or what `holder_name` was set to.
+    /// Returns the host's name, or the name set with
+    /// [`Config::holder_name`](crate::Config::holder_name).
     #[must_use]
     pub fn host(&self) -> &str {
         &self.0.host
     }
 
-    /// The process id on that host.
+    /// Returns the process id on that host.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.pid
     }
 
-    /// The annotated function (`shop::purchase`), or `file:line` of a
+    /// Returns the annotated function (`shop::purchase`), or the `file:line` of a
     /// [`LockPool::lock`](crate::LockPool::lock).
     ///
-    /// If several tasks of the process waited, the first one for which the process entered the
+    /// If several tasks of the process waited, this is the one for which the process entered the
     /// queue.
     #[must_use]
     pub fn function(&self) -> &str {
         &self.0.function
     }
 
-    /// When it requested the lock, by its own wall clock; for a lock that was waited for, when the
-    /// wait began.
+    /// Returns when the process requested the lock, by its own wall clock; if it waited for the
+    /// lock, when the wait began.
     #[must_use]
     pub fn since(&self) -> SystemTime {
         self.0.since
     }
 
-    /// Whether it is the process that calls this.
+    /// Returns whether it is the calling process.
     #[must_use]
     pub fn is_this_process(&self) -> bool {
         self.0.is_this_process
     }
 
-    /// Whether it is done, and the key is only kept for the rest of its `min_hold`.
+    /// Returns whether it is done, so that the key is only kept for the rest of its
+    /// [`min_hold`](crate::LockRequest::min_hold).
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.0.has_ended

@@ -19,12 +19,12 @@ use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown};
 /// both encode the values, so that none can forge a separator, and both give the same key. Text
 /// converts to a key, too, and is taken as it is. It is checked when the lock is requested, and
 /// refused if it looks like a template (`"item:<id>"`), which as text would be one lock for all
-/// values. **For some values, text from `format!` is another key than the template's** (`file:a b`
-/// and `file:a%20b`), and then the two do not exclude each other.
+/// values. **For some values, text from `format!` differs from the template's key** (`file:a b` and
+/// `file:a%20b`), and the two then do not exclude each other.
 ///
-/// The key of a guard or an error knows the pool's namespace: [`as_str`](Self::as_str) is the name on
-/// the server, while `Display` shows the key as pools and the command `dlock` take it, without the
-/// namespace. A pool that gets it again does not prepend the namespace twice.
+/// The key of a guard or an error knows the pool's namespace: [`as_str`](Self::as_str) is the name
+/// on the server, while `Display` shows the key as pools and the command `dlock` take it, without
+/// the namespace. A pool that receives such a key does not prepend the namespace again.
 ///
 /// # Examples
 ///
@@ -108,11 +108,12 @@ impl InvalidKey {
 }
 
 impl Key {
-    /// This text as it is: nothing in it counts as a template, even if it looks like one, and
-    /// nothing is encoded.
+    /// Makes a key of this text as it is: nothing in it counts as a template, even if it looks like
+    /// one, and nothing is encoded.
     ///
-    /// For a name that is built elsewhere, such as that of another program's lock. Its variable
-    /// parts must not be able to forge a separator; [`lock_key!`](crate::lock_key) sees to that.
+    /// Use it for a name that is built elsewhere, such as that of another program's lock. Its
+    /// variable parts must not be able to forge a separator, which [`lock_key!`](crate::lock_key)
+    /// ensures.
     ///
     /// # Examples
     ///
@@ -128,7 +129,7 @@ impl Key {
         Key::made_by(Arc::from(text.into()), Origin::Verbatim)
     }
 
-    /// The name, including the namespace if it has one.
+    /// Returns the name, including the namespace if the key has one.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0.whole

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use super::error::{LockError, LostCause};
 
-/// Told about each acquire, each hold and each loss of a pool's locks, for what a service wants to
-/// count or show itself. Set by [`Config::listener`](crate::Config::listener).
+/// A listener for each acquire, hold and loss of a pool's locks, in a service that counts or shows
+/// them itself; [`Config::listener`](crate::Config::listener) sets it.
 ///
-/// The methods are called where it happens: on the task that acquires or releases, and for losses
-/// and renewals also on the watchdog's thread, on which all renewals wait. So a method must not
-/// block; it sends what takes longer to a task of its own. A panic in it is caught and logged once.
+/// The methods are called where the event happens: on the task that acquires or releases, and for
+/// losses and renewals also on the watchdog's thread, where they delay all renewals. So a method
+/// must not block; let it send longer work to a task of its own. A panic in a method is caught and
+/// logged once.
 ///
 /// # Examples
 ///
@@ -45,26 +46,27 @@ use super::error::{LockError, LostCause};
 /// # drop(held); Ok(()) }
 /// ```
 pub trait LockListener: Send + Sync + 'static {
-    /// A call ended, with the lock or without it, after this time. Of several keys, `lock` is the
-    /// first. Not called for a call that joins a lock which its own body holds.
+    /// Reports that a call ended after this time, with the lock or without it. With several keys,
+    /// `lock` is the first one. It is not called for a call that joins a lock which its own body
+    /// holds.
     fn acquire_ended(&self, lock: &LockInfo<'_>, outcome: AcquireOutcome, waited: Duration) {
         let _ = (lock, outcome, waited);
     }
 
-    /// A holder is done with its lock, which it held for this time: it released or dropped it, or
-    /// its body was stopped. Called for each key.
+    /// Reports that a holder is done with its lock after this time: it released or dropped the
+    /// lock, or its body was stopped. It is called for each key.
     fn hold_ended(&self, lock: &LockInfo<'_>, outcome: HoldOutcome, held: Duration) {
         let _ = (lock, outcome, held);
     }
 
-    /// A lease ended before its holder was done. Told after [`hold_ended`](Self::hold_ended) if only
-    /// the release found out.
+    /// Reports that a lease ended before its holder was done. It is called after
+    /// [`hold_ended`](Self::hold_ended) if only the release found out.
     fn lost(&self, lock: &LockInfo<'_>, cause: LostCause) {
         let _ = (lock, cause);
     }
 
-    /// A lease was renewed. `left` was left of it then; it lasts for `lease` now. Each time that
-    /// `left` comes near zero, the lock was nearly lost.
+    /// Reports that a lease was renewed: `left` is what was left of it, `lease` how long it lasts
+    /// now. Each time that `left` comes near zero, the lock was nearly lost.
     fn renewed(&self, lock: &LockInfo<'_>, left: Duration, lease: Duration) {
         let _ = (lock, left, lease);
     }
@@ -88,7 +90,7 @@ impl<T: LockListener + ?Sized> LockListener for Arc<T> {
     }
 }
 
-/// Which lock a [`LockListener`] is told about.
+/// The lock that an event of a [`LockListener`] is about.
 #[derive(Clone, Copy, Debug)]
 pub struct LockInfo<'a> {
     pub(crate) class: &'a str,
@@ -98,27 +100,28 @@ pub struct LockInfo<'a> {
 }
 
 impl LockInfo<'_> {
-    /// The key's template, `item:<id>`; for a key without one, the place in the program that asks
-    /// for it. There are never more classes than places in the program's text, so it suits as a
-    /// label.
+    /// Returns the key's template, `item:<id>`; for a key without one, the place in the program
+    /// that requests it. There are never more classes than places in the program's text, so the
+    /// class is suitable as a label.
     #[must_use]
     pub fn class(&self) -> &str {
         self.class
     }
 
-    /// The lock's name on the server, with the namespace. Not a label: there may be millions.
+    /// Returns the lock's name on the server, including the namespace. Do not use it as a label:
+    /// there may be millions.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key
     }
 
-    /// `exclusive`, `read`, `write`, `permits` or `owner`.
+    /// Returns the kind: `exclusive`, `read`, `write`, `permits` or `owner`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// The annotated function, `shop::purchase`, or `file:line` of a
+    /// Returns the annotated function, `shop::purchase`, or the `file:line` of a
     /// [`LockPool::lock`](crate::LockPool::lock).
     #[must_use]
     pub fn function(&self) -> &str {
@@ -126,32 +129,32 @@ impl LockInfo<'_> {
     }
 }
 
-/// How a call to acquire ended.
+/// The outcome of a call to acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AcquireOutcome {
-    /// It has the lock, which was free.
+    /// The call has the lock, which was free.
     AtOnce,
-    /// It has the lock, which it waited for: the server granted it in its turn.
+    /// The call has the lock after a wait: the server granted it in its turn.
     InTurn,
-    /// It has the lock, which a holder of this process handed on without the server.
+    /// The call has the lock from a holder of this process, which handed it on without the server.
     HandedOn,
-    /// Another holder has the lock, and its `wait` was over.
+    /// Another holder has the lock, and the call's `wait` was over.
     Busy,
     /// The server refused: [`LockError::Refused`].
     Refused,
     /// The server did not answer: [`LockError::Unavailable`].
     Unavailable,
-    /// Any other error, such as a deadlock in the program or a pool that is shut down. What is
-    /// wrong with the request itself, such as its key, is refused before the call begins.
+    /// Any other error, such as a deadlock in the program or a pool that is shut down. A mistake in
+    /// the request itself, such as in its key, is refused before the call begins.
     Failed,
     /// The call was dropped before it ended.
     Cancelled,
 }
 
 impl AcquireOutcome {
-    /// As a label: `at_once`, `in_turn`, `handed_on`, `busy`, `refused`, `unavailable`, `failed`,
-    /// `cancelled`.
+    /// Returns the outcome as a label: `at_once`, `in_turn`, `handed_on`, `busy`, `refused`,
+    /// `unavailable`, `failed`, `cancelled`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -176,24 +179,27 @@ impl AcquireOutcome {
     }
 }
 
-/// How a hold ended.
+/// The outcome of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum HoldOutcome {
-    /// The holder was done while its lease counted. That is no word of the server's, which frees the
-    /// lock when it gets the release.
+    /// The holder was done while its lease counted, by the local clock. The server has not
+    /// confirmed this: it frees the lock when it receives the release.
     InTime,
     /// The lease had ended before.
     Lost,
+    /// The body was stopped by a shutdown of its pool, while its lease counted.
+    Stopped,
 }
 
 impl HoldOutcome {
-    /// As a label: `in_time`, `lost`.
+    /// Returns the outcome as a label: `in_time`, `lost`, `stopped`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InTime => "in_time",
             Self::Lost => "lost",
+            Self::Stopped => "stopped",
         }
     }
 }

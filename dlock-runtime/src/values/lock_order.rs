@@ -2,31 +2,33 @@
 //!
 //! The detection is in `extras::lock_order`.
 
-/// What a pool does when locks are taken one inside the other in two different orders.
+/// The reaction of a pool to locks that are taken one inside the other in two different orders.
 ///
-/// Two calls that do so can end up waiting for each other until one's `wait` is over. A pool
-/// notices the *possible* inversion inside its own process: the two calls need not meet, it is
+/// Two calls with opposite orders can end up waiting for each other until one's `wait` is over. A
+/// pool notices the *possible* inversion inside its own process: the two calls need not meet, it is
 /// enough that each was made once. A cycle of more than two locks counts as well. The report names
 /// each order with the file and line of its locks.
 ///
-/// - An order is one between *classes* of locks. A template is a class whatever its values, and
-///   also if its placeholders have other names; so is a constant. Any other key, text or an
-///   expression, belongs to the class of the place in the program that requests it: a function that
-///   takes all locks of a program takes them as one class, unless it is given keys of
+/// - Orders are between *classes* of locks. A template is one class, regardless of its values and
+///   of its placeholders' names; so is a constant. Any other key, text or an expression, belongs to
+///   the class of the place in the program that requests it: a function that takes all locks of a
+///   program takes them as one class, unless its callers pass keys from
 ///   [`lock_key!`](crate::lock_key).
 /// - A lock is inside another if it is requested in the body of an annotated function or of
 ///   [`run`](crate::LockRequest::run), at any depth, in the same pool. Siblings under `join!`,
-///   spawned tasks and guards from `acquire` hold nothing in this sense.
+///   spawned tasks and guards from [`acquire`](crate::LockRequest::acquire) hold nothing in this
+///   sense.
 /// - Two locks of one template are an inversion if their keys come in both orders. Sorted keys
 ///   never are, whether sorted by their text or with the numbers in them by value.
 /// - A third lock around both orders may keep the two calls apart. It is not considered: the
-///   inversion is reported all the same.
-/// - A call that tries once (`wait = "0s"`, `on_busy = "skip"`, `try_acquire`) does not wait, so it
-///   is in no order; a lock that it takes is held like any other.
+///   inversion is still reported.
+/// - A call that tries once (`wait = "0s"`, `on_busy = "skip"`,
+///   [`try_acquire`](crate::LockRequest::try_acquire)) does not wait, so it is not part of an
+///   order; a lock that it takes is held like any other.
 ///
 /// The default is [`Warn`](Self::Warn) if dlock is compiled with `debug_assertions`, as in a debug
-/// build, and [`Off`](Self::Off) otherwise. It costs a mutex and a look-up for each lock that is
-/// requested inside another, and nothing for others.
+/// build, and [`Off`](Self::Off) otherwise. Recording costs a mutex and a look-up for each lock
+/// that is requested inside another, and nothing for others.
 ///
 /// # Examples
 ///
@@ -49,12 +51,12 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockOrder {
-    /// Orders are not recorded.
+    /// Does not record orders.
     Off,
-    /// A warning in the log, once for each pair of classes; the lock is taken.
+    /// Logs a warning, once for each pair of classes; the lock is taken.
     Warn,
-    /// [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) each time, before anything is
-    /// sent.
+    /// Fails with [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) each time, before
+    /// anything is sent.
     Refuse,
 }
 

@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The value at a data key: see [`LockPool::memory_value`](crate::LockPool::memory_value).
+/// The value at a data key, from [`LockPool::memory_value`](crate::LockPool::memory_value).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MemoryValue {
     // Not `String`: the compiler would then write `std::string::String` in every message to users
     // of this crate.
-    /// A string, from `set` and `incr_by`.
+    /// A string, from [`set`](crate::Batch::set) or [`incr_by`](crate::Batch::incr_by).
     Bytes(Vec<u8>),
-    /// Fields and their values.
+    /// The fields of a hash and their values.
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
-    /// Members.
+    /// The members of a set.
     Set(BTreeSet<Vec<u8>>),
-    /// Members and their scores.
+    /// The members of a sorted set and their scores.
     SortedSet(BTreeMap<Vec<u8>, f64>),
-    /// Its items from front to end.
+    /// The items of a list, from front to end.
     List(Vec<Vec<u8>>),
 }

@@ -8,32 +8,32 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeStatus {
-    /// Its address, without a login.
+    /// The server's address, without a login.
     pub node: String,
-    /// Whether its vote can be had.
+    /// Whether it votes, and if not, why.
     pub standing: NodeStanding,
 }
 
-/// Whether a node's vote can be had.
+/// The standing of a node: whether it votes, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeStanding {
-    /// It votes.
+    /// The node votes.
     Votes,
-    /// It answers, but was started a short time ago: it may have lost locks that are still held.
+    /// The node answers, but started a short time ago: it may have lost locks that are still held.
     Quarantined {
-        /// How long it does not vote yet.
+        /// How long until it votes.
         rest: Duration,
     },
-    /// It answers, but its clock was set: locks that are still held may have ended there. Only this
-    /// process leaves its vote out.
+    /// The node answers, but its clock was set: locks that are still held may have expired there.
+    /// Only this process ignores its vote.
     ClockSet {
-        /// How long it does not vote yet.
+        /// How long until it votes.
         rest: Duration,
     },
-    /// There is no connection to it.
+    /// There is no connection to the node.
     Away {
-        /// Why; empty if it was not tried yet.
+        /// Why there is none; empty if none was tried yet.
         why: String,
     },
 }

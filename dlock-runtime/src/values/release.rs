@@ -3,9 +3,9 @@
 //!
 //! The release itself is in `driver::guard::release`.
 
-/// How a lock is released at the end of its body.
+/// The way in which a lock is released at the end of its body.
 ///
-/// For the attribute and [`LockRequest::run`](crate::LockRequest::run). Your own call of
+/// It applies to the attribute and [`LockRequest::run`](crate::LockRequest::run). Your own call of
 /// [`LockGuard::release`](crate::LockGuard::release) always waits, and is strict if the lock is; a
 /// dropped guard never waits and reports nothing.
 ///
@@ -25,29 +25,29 @@
 #[non_exhaustive]
 pub enum Release {
     /// The call returns once the server has answered, or could not be reached within a
-    /// `command_timeout`.
+    /// [`command_timeout`](crate::Config::command_timeout).
     ///
     /// It costs one round trip. A caller that requests the lock after this call finds it free.
     #[default]
     Confirmed,
-    /// The release is sent and the call returns.
+    /// The call sends the release and returns.
     ///
     /// The call ends a round trip sooner. The price: a caller that requests the same lock right
     /// after may find it busy for a moment; a release that fails is retried by the watchdog,
-    /// counted and logged, but no caller learns of it; and after a crash just then the key may stay
-    /// until its ttl is over.
+    /// counted and logged, but no caller learns of it; and after a crash at that moment the key may
+    /// stay until its ttl is over.
     Background,
-    /// As [`Confirmed`](Self::Confirmed), and the call succeeds only if the release found the lock,
-    /// that is, if it was held from its grant to its end.
+    /// The call waits as with [`Confirmed`](Self::Confirmed), and succeeds only if the release
+    /// found the lock, that is, if it was held from its grant to its end.
     ///
-    /// A key that was deleted while the body ran is noticed by a renewal or by the release. By
-    /// default the body's value is returned then, and only the log tells. With `Strict` the value
-    /// is dropped, and the call is [`LockError::Lost`](crate::LockError::Lost) with
-    /// `finished: true`. The same holds if the release got no clear answer: the cause is
-    /// [`LostCause::Unclear`](crate::LostCause::Unclear), and the release is repeated in the
-    /// background. With `on_lost = "finish"` the body runs to its end, and its caller gets the
-    /// error. Use it for work that is checked or undone when it may have run twice; what the body
-    /// wrote stands. A strict lock asks the server at each end, so it is never handed on within the
-    /// process.
+    /// A renewal or the release notices a key that was deleted while the body ran. If the release
+    /// does, the body's value is by default returned all the same, and only the log reports the
+    /// loss. With `Strict` the value is dropped, and the call fails with
+    /// [`LockError::Lost`](crate::LockError::Lost) and `finished: true`. The same holds if the
+    /// release got no clear answer: the cause is [`LostCause::Unclear`](crate::LostCause::Unclear),
+    /// and the release is repeated in the background. With `on_lost = "finish"` the body runs to
+    /// its end, and its caller gets the error. Use `Strict` for work that is checked or undone when
+    /// it may have run twice; what the body wrote stays. A strict lock asks the server at the end
+    /// of each body, so it is never handed on within the process.
     Strict,
 }

@@ -15,6 +15,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
 
 use once_cell::sync::OnceCell;
+use sha1_smol::Sha1;
 
 use super::holder;
 use super::process::PerProcess;
@@ -78,6 +79,12 @@ impl TokenSource {
         self.recognize(holder::token_in(value)?)
     }
 
+    /// As [`number_of_pool`], of this one.
+    pub(crate) fn number(&self) -> u64 {
+        let token = self.token(0).to_wire();
+        number_of_pool(&token).unwrap_or_default() // each has dashes
+    }
+
     fn token(&self, sequence: u64) -> Token {
         Token {
             sequence,
@@ -134,6 +141,14 @@ impl Token {
         let number = self.sequence ^ self.pool;
         self.instance.random ^ number.wrapping_mul(SPREAD)
     }
+}
+
+/// A number that all tokens of one pool have in common. It is made of a hash, because a part of a
+/// token must not be shown.
+pub(crate) fn number_of_pool(wire: &str) -> Option<u64> {
+    let (pool, _) = wire.rsplit_once('-')?;
+    let hash = Sha1::from(pool).digest().bytes();
+    Some(u64::from_be_bytes(*hash.first_chunk()?))
 }
 
 /// Digits where a check of text reads eight at a time.

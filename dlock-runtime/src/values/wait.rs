@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// How long an acquire waits while others hold the lock.
+/// The time that an acquire waits while others hold the lock.
 ///
-/// The default is the pool's `default_wait`, 3 s. The whole call may take one `command_timeout`
-/// longer, for the last answer.
+/// The default is the pool's [`default_wait`](crate::Config::default_wait), 3 s. The whole call may
+/// take one [`command_timeout`](crate::Config::command_timeout) longer, for the last answer.
 ///
 /// # Examples
 ///
@@ -23,17 +23,17 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Try once; if another holder has the lock, return [`LockError::Busy`](crate::LockError::Busy)
-    /// immediately.
+    /// Tries once; if another holder has the lock, fails with
+    /// [`LockError::Busy`](crate::LockError::Busy) immediately.
     Once,
-    /// Wait this long, through outages too.
+    /// Waits this long, even through outages.
     For(Duration),
-    /// Wait until the lock is granted, through outages too, with one warning a minute.
+    /// Waits until the lock is granted, even through outages, with one warning a minute.
     Forever,
 }
 
 impl From<Duration> for Wait {
-    /// Zero is [`Wait::Once`].
+    /// Turns a duration into a wait; zero is [`Wait::Once`].
     fn from(duration: Duration) -> Self {
         if duration.is_zero() {
             Wait::Once

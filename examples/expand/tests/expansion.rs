@@ -1,4 +1,4 @@
-//! `docs/inside/expansion.md` shows exactly what the compiler sees.
+//! `docs/notes/expansion.md` shows exactly what the compiler sees.
 //!
 //! The text comes from the compiler in the same way as cargo-expand gets it; cargo-expand need not
 //! be installed. How a compiler prints its own macros depends on its version, so the test compares
@@ -19,7 +19,7 @@ use syn::{File, Item};
 /// The version that printed the page.
 const COMPILER: &str = "rustc 1.95.";
 
-const FUNCTIONS: [&str; 2] = ["purchase", "close_till"];
+const FUNCTIONS: [&str; 1] = ["purchase"];
 
 #[test]
 fn the_page_shows_what_the_compiler_sees() {
@@ -27,12 +27,12 @@ fn the_page_shows_what_the_compiler_sees() {
     let version = String::from_utf8(version.stdout).unwrap();
     if !version.starts_with(COMPILER) {
         println!(
-            "docs/inside/expansion.md is not compared: its words are those of {COMPILER}x, and this is {version}"
+            "docs/notes/expansion.md is not compared: its words are those of {COMPILER}x, and this is {version}"
         );
         return;
     }
     let expanded = expand();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/inside/expansion.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/notes/expansion.md");
     let mut page = std::fs::read_to_string(&path).unwrap();
     let mut differences = String::new();
     for name in FUNCTIONS {
@@ -49,15 +49,15 @@ fn the_page_shows_what_the_compiler_sees() {
     }
     assert!(
         differences.is_empty(),
-        "docs/inside/expansion.md shows another expansion than the compiler sees:\n{differences}\
+        "docs/notes/expansion.md shows another expansion than the compiler sees:\n{differences}\
          If that is meant: UPDATE_EXPANSION=1 cargo test -p dlock-expand, and read the page around it."
     );
 }
 
-/// The page also shows each function as it is written.
+/// The page also shows the function as it is written.
 #[test]
 fn the_page_shows_the_functions_of_this_crate() {
-    let page = include_str!("../../../docs/inside/expansion.md");
+    let page = include_str!("../../../docs/notes/expansion.md");
     let functions = include_str!("../src/lib.rs")
         .split("#[distributed_lock")
         .skip(1);
@@ -65,7 +65,7 @@ fn the_page_shows_the_functions_of_this_crate() {
         let (body, _) = function.split_once("\n}\n").unwrap();
         assert!(
             page.contains(body),
-            "docs/inside/expansion.md does not show{body}"
+            "docs/notes/expansion.md does not show{body}"
         );
     }
 }

@@ -62,6 +62,7 @@ impl Column {
         match self {
             // The second request of a call that is sent by its hash first is the first by its text.
             ByText => row.then.is_empty(),
+            WithoutScripts | Quorum | Minority if row.call == Call::Write => false,
             // Each call has a transaction of its own.
             WithoutScripts => {
                 row.callers == 1
@@ -69,8 +70,6 @@ impl Column {
                     && !row.is_renewed
                     && !row.then.contains(&Step::Next)
             }
-            // On a busy machine that release is not seen on the wire; why is not known.
-            Sentinel if row.at_release => false,
             // The renewal ends with the others' answers.
             Minority if row.call == Call::Release && row.is_renewed => row.at_release,
             // There a release and a clean-up are the same request.
@@ -138,6 +137,13 @@ impl Column {
                 about("SET"),
                 Matcher::command("EXEC"),
             ],
+            (_, Frame::Read) => vec![about("GETRANGE")],
+            (WithoutScripts, Frame::Renew) => vec![
+                about("WATCH"),
+                Matcher::command("MULTI"),
+                about("PEXPIRE"),
+                Matcher::command("EXEC"),
+            ],
             (WithoutScripts, _) => vec![
                 about("WATCH"),
                 Matcher::command("MULTI").nth(behind),
@@ -196,6 +202,8 @@ fn operation(frame: Frame, kind: &str) -> &'static str {
         Frame::Release if is_exclusive => "release",
         Frame::Release => "shared_release",
         Frame::Renew => "renew",
+        Frame::Write => "write",
+        Frame::Read => panic!("no script reads"),
         Frame::AcquireAll => "acquire_all",
         Frame::Cancel => "cancel",
         Frame::Batch => "combined",
@@ -207,6 +215,7 @@ fn letters(frame: Frame) -> &'static [u8] {
     match frame {
         Frame::Acquire | Frame::AcquireAll => b"vV",
         Frame::Release | Frame::Cancel | Frame::Renew => b"bB",
+        Frame::Read | Frame::Write => b"",
         Frame::Batch => b"vb",
     }
 }
@@ -246,6 +255,11 @@ impl Item {
     /// Its key on the server.
     pub(super) fn on_server(&self) -> String {
         format!("lock:{}", self.key)
+    }
+
+    /// What its holder writes, beside it.
+    pub(super) fn data(&self) -> String {
+        format!("{}:data", self.key)
     }
 }
 

@@ -2,10 +2,11 @@
 //! stays or goes. Nothing stays of it, and no lock is taken from who holds it.
 //!
 //! `row` says what a row is, `column` what each topology lacks and promises less, `site` has the
-//! servers, and `check` carries a row out. One server runs every row, in each way of talking to it.
-//! The others run one row of each table, and with `DLOCK_TEST_ALL_CASES` (`tests/run.sh --rest`) all
-//! that they have.
+//! servers, `check` carries a row out, and `calls` makes its calls. One server runs every row, in
+//! each way of talking to it. The others run one row of each table, and with
+//! `DLOCK_TEST_ALL_CASES` (`tests/run.sh --rest`) all that they have.
 
+mod calls;
 mod check;
 mod column;
 mod row;
@@ -211,6 +212,20 @@ const RELEASES: &[Row] = &[
         .then(&[Step::NotThere, Step::Periods, Step::Deliver]),
 ];
 
+/// What a holder asks for meanwhile. What it wrote is written once or not at all, and never after
+/// its call has ended: its caller may have gone on.
+const HELD: &[Row] = &[
+    Row::of(Call::Verify, FAULTS, Ends::Kept),
+    Row::of(Call::Extend, FAULTS, Ends::Kept).lease(Duration::from_secs(8)),
+    Row::of(Call::Write, &[CutBefore], Ends::Kept).then(&[Step::Ended, Step::Unwritten]),
+    Row::of(Call::Write, &[CutAfter, CutReply(1), HoldReply], Ends::Kept)
+        .leisurely(LEISURELY)
+        .then(&[Step::Ended, Step::Written]),
+    Row::of(Call::Write, &[Hold], Ends::Kept)
+        .leisurely(LEISURELY)
+        .then(&[Step::Ended, Step::Deliver, Step::Executed, Step::Unwritten]),
+];
+
 /// The caller drops its call, or its runtime ends.
 const GONE: &[Row] = &[
     goes(Call::Body, &[Signal, HoldReply])
@@ -276,12 +291,12 @@ macro_rules! columns {
 }
 
 columns! {
-    one_server = OneServer: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    one_server = OneServer: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, held HELD, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
     by_text = ByText: acquires ACQUIRES, kinds KINDS, batches BATCHES;
-    without_scripts = WithoutScripts: acquires ACQUIRES, releases RELEASES, gone GONE, late LATE, stopped STOPPED;
-    sharded = Sharded: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
-    sentinel = Sentinel: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
-    cluster = Cluster: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
-    quorum = Quorum: acquires ACQUIRES, kinds KINDS, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
-    minority = Minority: acquires ACQUIRES, kinds KINDS, batches BATCHES, releases RELEASES, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    without_scripts = WithoutScripts: acquires ACQUIRES, releases RELEASES, held HELD, gone GONE, late LATE, stopped STOPPED;
+    sharded = Sharded: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, held HELD, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    sentinel = Sentinel: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, held HELD, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    cluster = Cluster: acquires ACQUIRES, kinds KINDS, several SEVERAL, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, held HELD, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    quorum = Quorum: acquires ACQUIRES, kinds KINDS, batches BATCHES, clean_ups CLEAN_UPS, releases RELEASES, held HELD, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
+    minority = Minority: acquires ACQUIRES, kinds KINDS, batches BATCHES, releases RELEASES, held HELD, gone GONE, late LATE, late_kinds LATE_KINDS, stopped STOPPED;
 }

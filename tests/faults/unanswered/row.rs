@@ -1,6 +1,7 @@
 //! A row: which call is made, which fault meets its request, what happens then, and what comes of
 //! it.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dlock_harness::Action;
@@ -16,6 +17,12 @@ pub(super) enum Call {
     Wait,
     /// The release of a guard.
     Release,
+    /// A question of a guard, whether its lock is held.
+    Verify,
+    /// A longer lease.
+    Extend,
+    /// A guarded write.
+    Write,
     /// A body that ends at once, and then its release.
     Run,
     /// The same, with a release in the background.
@@ -53,6 +60,9 @@ pub(super) enum Frame {
     AcquireAll,
     Release,
     Renew,
+    /// A key is read.
+    Read,
+    Write,
     /// Of a clean-up.
     Cancel,
     /// One for several callers.
@@ -97,6 +107,10 @@ pub(super) enum Step {
     Replaced,
     /// Other leases are renewed for several periods.
     Periods,
+    /// The guarded write is applied, once.
+    Written,
+    /// Not at all.
+    Unwritten,
 }
 
 /// What the call meets.
@@ -120,6 +134,8 @@ pub(super) enum Ends {
     Told,
     /// As freed, within its timeout.
     Freed,
+    /// As usual, if it can be, or `Unavailable`, within its timeout; the lock is held as before.
+    Kept,
     /// With the body's value, within its timeout.
     Value,
     /// With an error, within its timeout.
@@ -255,8 +271,21 @@ impl Row {
             _ if self.callers > 1 => Frame::Batch,
             _ if self.is_renewed && !self.at_release => Frame::Renew,
             Call::Several => Frame::AcquireAll,
+            Call::Verify => Frame::Read,
+            Call::Extend => Frame::Renew,
+            Call::Write => Frame::Write,
             Call::Release | Call::Run | Call::RunInBackground => Frame::Release,
             _ => Frame::Acquire,
+        }
+    }
+
+    /// How often the item is created.
+    pub(super) fn lives(&self) -> RangeInclusive<usize> {
+        match self.before {
+            Before::Held => 1..=2, // a waiter that goes may just be granted it
+            _ if self.then.contains(&Step::Next) => 2..=2,
+            _ if self.then.contains(&Step::Executed) => 0..=1, // in time or not
+            _ => 1..=1,
         }
     }
 }

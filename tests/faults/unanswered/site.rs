@@ -26,7 +26,7 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) async fn start(column: Column) -> Self {
-        let served = Served::start(column.topology(), &["~*"]).await;
+        let served = Served::start(column.topology(), &["~*", "+type", "+rpush"]).await;
         let mut broken = Vec::new();
         for (nth, server) in served.servers().into_iter().enumerate() {
             let has_it = server.try_cmd(&["EXISTS", SLOT]).await.is_ok();
@@ -244,6 +244,16 @@ impl Site {
             self.left().await.is_empty()
         })
         .await;
+    }
+
+    /// What guarded writes have written beside the item.
+    pub(super) async fn written(&self, item: &Item) -> Vec<String> {
+        let mut written = Vec::new();
+        for server in self.servers() {
+            let list: Vec<String> = server.ask(&["LRANGE", &item.data(), "0", "-1"]).await;
+            written.extend(list);
+        }
+        written
     }
 
     /// What stands at a key: at one server, all of it; of a quorum, whether most nodes have it.

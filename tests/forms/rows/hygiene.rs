@@ -155,6 +155,13 @@ mod everything {
         Outcome::Ok(::core::option::Option::Some((id, crate::rows::held())))
     }
 
+    #[distributed_lock(key = "everything:<id>", lead)]
+    pub(crate) async fn leads(
+        id: ::std::string::String,
+    ) -> Outcome<::std::string::String, dlock_runtime::LockError> {
+        Outcome::Ok(id)
+    }
+
     #[distributed_lock(key = "everything:<id>", pool = pool.clone(), map_err = |_| 0)]
     pub(crate) async fn with_pool(
         id: u32,
@@ -202,6 +209,8 @@ mod blanket {
                 fn unwrap_or_else<F>($($self)+, f: F) -> ! { panic!("unwrap_or_else of the user's") }
                 fn deref($($self)+) -> ! { panic!("deref of the user's") }
                 fn into($($self)+) -> ! { panic!("into of the user's") }
+                fn term($($self)+) -> ! { panic!("term of the user's") }
+                fn flow($($self)+) -> ! { panic!("flow of the user's") }
             }
             impl<T> $trait for T {}
         };
@@ -218,6 +227,14 @@ mod blanket {
         ) -> Result<Option<String>, String> {
             let _ = (lock, Mutex::new(0));
             Ok(Some(held()))
+        }
+
+        #[distributed_lock(key = "value:<id>", lead, pool = pool, map_err = |error| error.to_string())]
+        pub(crate) async fn leads(
+            id: String,
+            pool: &dlock_runtime::LockPool,
+        ) -> Result<String, String> {
+            Ok(id + &held())
         }
 
         pub(crate) fn key(id: u8) -> dlock_runtime::Key {
@@ -264,9 +281,11 @@ pub(super) async fn rows() {
     let refused = expressions("\n", &pool, "b", 1).await;
     assert!(refused.unwrap_err().starts_with("b1"));
     ok!(everything::hidden(1), Some((1, "everything:1")));
+    ok!(everything::leads("l".to_owned()), "l");
     ok!(everything::with_pool(2, &pool), "everything:2");
     ok!(dlock_runtime_of_the_users::hidden(), "module");
     ok!(blanket::by_value::locked(1, &pool), Some("value:1:c"));
+    ok!(blanket::by_value::leads("l".to_owned(), &pool), "lvalue:l");
     assert_eq!(blanket::by_value::key(1).as_str(), "value:1");
     ok!(
         blanket::by_reference::locked(1, &pool),

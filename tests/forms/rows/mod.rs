@@ -45,6 +45,7 @@ mod generics;
 mod hygiene;
 mod keys;
 mod kinds;
+mod lead;
 mod macros;
 mod native_traits;
 mod nested;
@@ -71,6 +72,7 @@ pub async fn run() {
         Box::pin(hygiene::rows()),
         Box::pin(keys::rows()),
         Box::pin(kinds::rows()),
+        Box::pin(lead::rows()),
         Box::pin(macros::rows()),
         Box::pin(native_traits::rows()),
         Box::pin(nested::rows()),

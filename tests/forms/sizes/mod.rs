@@ -84,6 +84,34 @@ mod a_kib_in_an_argument_and_no_await {
     }
 }
 
+/// A term's body is on the heap.
+mod a_kib_in_a_leader {
+    use super::*;
+
+    #[distributed_lock(key = "k", lead)]
+    async fn nothing() -> Result<usize, LockError> {
+        yield_now().await;
+        Ok(KIB)
+    }
+
+    #[distributed_lock(key = "k", lead)]
+    async fn leads() -> Result<usize, LockError> {
+        let local = std::hint::black_box([1_u8; KIB]);
+        yield_now().await;
+        Ok(local.len())
+    }
+
+    #[tokio::test]
+    async fn is_no_larger_and_send() -> Result<(), LockError> {
+        let (nothing, leads) = (is_send(nothing()), is_send(leads()));
+        let (without, with) = (size_of_val(&nothing), size_of_val(&leads));
+        println!("a_kib_in_a_leader: {with} bytes, and {without} without it");
+        assert_eq!(with, without);
+        assert_eq!(crate::on_memory(leads).await?, KIB);
+        Ok(())
+    }
+}
+
 #[distributed_lock(key = "k")]
 async fn not_send() -> Result<usize, LockError> {
     let local = Rc::new(7);

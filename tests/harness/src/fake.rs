@@ -1,5 +1,6 @@
 //! A server that answers what a test wants. It keeps no data, and grants nothing.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -137,12 +138,24 @@ impl Fake {
         self.shared.asked.load(Ordering::SeqCst)
     }
 
-    /// What one connection took at most of an endless answer, in bytes; the system's buffers take some
-    /// MiB of it.
+    /// What one connection took at most of an endless answer, in bytes; less than [`with_buffers`] of
+    /// what the client may read.
     #[must_use]
     pub fn most_taken(&self) -> u64 {
         self.shared.most.load(Ordering::SeqCst)
     }
+}
+
+/// These bytes, and what the system's buffers on both sides of a connection hold: they grow with what
+/// is read, up to the last numbers of `tcp_rmem` and `tcp_wmem`.
+#[must_use]
+pub fn with_buffers(bytes: u64) -> u64 {
+    let largest = |name| {
+        let sizes = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+        sizes.split_whitespace().last()?.parse::<u64>().ok()
+    };
+    let both = ["tcp_rmem", "tcp_wmem"].map(|it| largest(it).unwrap_or(6 << 20));
+    bytes + both.iter().sum::<u64>()
 }
 
 /// For [`Fake::at`].

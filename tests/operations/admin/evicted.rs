@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use dlock_harness::until;
 use dlock_runtime::{
-    Admin, Config, Eviction, Fingerprint, LockError, LockGuard, LockPool, LostCause, Refusal,
+    Admin, Config, Eviction, Fingerprint, LockError, LockGuard, LockPool, LostCause, Notice,
+    Refusal,
 };
+use dlock_tests::patient;
+use dlock_tests::served::documented_user;
 
 use super::{CAP, Lab, granted, held, pool, show, soon, wait};
 
@@ -31,9 +34,9 @@ async fn the_next_waiter_is_granted_the_lock_at_once() {
     let before = show(&lab.admin, "item:7").await;
     let told = lab.server.commandstats("publish").await;
     let done = lab.admin.evict("item:7", before.holders()[0].fingerprint());
-    assert_eq!(done.await.unwrap(), Eviction::Done);
+    assert_eq!(done.await.unwrap(), Eviction::Done(Notice::Sent));
     let after = show(&lab.admin, "item:7").await;
-    assert_eq!(lab.server.commandstats("publish").await, told + 1);
+    assert_eq!(lab.server.commandstats("publish").await, told + 2);
     assert_eq!(after.waiter_count(), 0);
     assert_eq!(
         after.holders()[0].fingerprint(),
@@ -45,17 +48,41 @@ async fn the_next_waiter_is_granted_the_lock_at_once() {
     next.verify().await.unwrap();
 }
 
+/// An administrator that may not publish, at all or there.
 #[tokio::test]
-async fn a_holder_that_renews_notices_at_its_next_renewal() {
+async fn a_holder_that_is_not_told_notices_at_its_next_renewal() {
     let lab = Lab::new().await;
-    for request in [lab.here.lock("a"), lab.here.lock("b").read()] {
-        let guard = held(request.renew_every(Duration::from_millis(100))).await;
-        let key = guard.key().as_str().to_owned();
-        let key = key.strip_prefix("lock:").unwrap();
-        let holder = fingerprint(&lab.admin, key).await;
-        assert_eq!(lab.admin.evict(key, holder).await.unwrap(), Eviction::Done);
-        assert_eq!(soon(guard.lost()).await, LostCause::Gone);
+    for (rule, key) in [("-publish", "a"), ("resetchannels", "b")] {
+        documented_user(&lab.server, &[rule]).await;
+        let url = format!("redis://dlock:secret@{}", lab.server.addr());
+        let admin = pool(patient(url)).await.admin();
+        for request in [lab.here.lock(key), lab.here.lock(format!("{key}s")).read()] {
+            let guard = held(request.renew_every(Duration::from_millis(100))).await;
+            let key = guard.key().as_str()["lock:".len()..].to_owned();
+            let holder = fingerprint(&admin, &key).await;
+            let done = admin.evict(&*key, holder).await.unwrap();
+            assert_eq!(done, Eviction::Done(Notice::Failed), "{rule}");
+            assert_eq!(soon(guard.lost()).await, LostCause::Gone);
+        }
     }
+}
+
+/// Its entry still names the channel of its first connection.
+#[tokio::test]
+async fn a_holder_that_has_reconnected_notices_at_its_next_renewal() {
+    let lab = Lab::new().await;
+    let request = lab.here.lock("item:7");
+    let guard = held(request.renew_every(Duration::from_millis(100))).await;
+    let holder = fingerprint(&lab.admin, "item:7").await;
+    let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+    lab.server.cmd(&kill).await;
+    until("all are connected again", CAP, async || {
+        guard.verify().await.is_ok() && lab.admin.show("item:7").await.is_ok()
+    })
+    .await;
+    let done = lab.admin.evict("item:7", holder).await.unwrap();
+    assert_eq!(done, Eviction::Done(Notice::Sent));
+    assert_eq!(soon(guard.lost()).await, LostCause::Gone);
 }
 
 #[tokio::test]
@@ -108,16 +135,16 @@ async fn one_of_many_holders() {
     )
     .await;
     let evict = async |holder| lab.admin.evict("catalogue", holder).await.unwrap();
-    assert_eq!(evict(one_is).await, Eviction::Done);
+    assert_eq!(evict(one_is).await, Eviction::Done(Notice::Sent));
     assert_eq!(evict(one_is).await, Eviction::NoSuchHolder);
     assert_eq!(lost(one.verify().await), LostCause::Gone);
     other.verify().await.unwrap();
     let rest = fingerprint(&lab.admin, "catalogue").await;
-    assert_eq!(evict(rest).await, Eviction::Done);
+    assert_eq!(evict(rest).await, Eviction::Done(Notice::Sent));
     let writer = granted(writer).await;
     writer.downgrade().await.unwrap();
     let reads = fingerprint(&lab.admin, "catalogue").await;
-    assert_eq!(evict(reads).await, Eviction::Done);
+    assert_eq!(evict(reads).await, Eviction::Done(Notice::Sent));
     assert_eq!(lost(writer.verify().await), LostCause::Gone);
 }
 
@@ -131,7 +158,7 @@ async fn a_holder_of_several_permits() {
     let one = held(render(1)).await;
     let waiter = wait(&lab.admin, render(4), "render", 1).await;
     let done = lab.admin.evict("render", three_is).await.unwrap();
-    assert_eq!(done, Eviction::Done);
+    assert_eq!(done, Eviction::Done(Notice::Sent));
     let four = granted(waiter).await;
     four.verify().await.unwrap();
     one.verify().await.unwrap();
@@ -147,7 +174,7 @@ async fn an_owners_entry_and_what_min_hold_keeps() {
     let one_is = fingerprint(&lab.admin, "order:7").await;
     let other = held(owned(&lab.there)).await;
     let evict = async |key: &str, holder| lab.admin.evict(key, holder).await.unwrap();
-    assert_eq!(evict("order:7", one_is).await, Eviction::Done);
+    assert_eq!(evict("order:7", one_is).await, Eviction::Done(Notice::Sent));
     assert_eq!(lost(one.verify().await), LostCause::Gone);
     other.verify().await.unwrap();
 
@@ -162,18 +189,20 @@ async fn an_owners_entry_and_what_min_hold_keeps() {
         guard.release().await.unwrap();
         let kept = show(&lab.admin, &key).await.holders()[0].clone();
         assert!(kept.is_kept());
-        assert_eq!(evict(&key, kept.fingerprint()).await, Eviction::Done);
+        let done = evict(&key, kept.fingerprint()).await;
+        assert_eq!(done, Eviction::Done(Notice::NoAddress), "it is done");
         assert_eq!(lab.admin.show(&*key).await.unwrap(), None);
     }
 }
 
 /// Holder and waiter of one process share a local queue.
-async fn in_one_process(pool: &LockPool) {
+async fn in_one_process(pool: &LockPool, notice: Notice) {
     let admin = pool.admin();
     let guard = held(pool.lock("item:7")).await;
     let waiter = wait(&admin, pool.lock("item:7"), "item:7", 1).await;
     let holder = fingerprint(&admin, "item:7").await;
-    assert_eq!(admin.evict("item:7", holder).await.unwrap(), Eviction::Done);
+    let done = admin.evict("item:7", holder).await.unwrap();
+    assert_eq!(done, Eviction::Done(notice));
     let next: LockGuard = granted(waiter).await;
     assert!(next.fence() > guard.fence());
     assert_eq!(lost(guard.verify().await), LostCause::Gone);
@@ -186,9 +215,10 @@ async fn in_one_process(pool: &LockPool) {
 
 #[tokio::test]
 async fn in_one_process_on_every_server() {
-    in_one_process(&Lab::new().await.here).await;
-    in_one_process(&Lab::with(Config::without_scripts).await.here).await;
-    in_one_process(&pool("memory://".into()).await).await;
+    in_one_process(&Lab::new().await.here, Notice::Sent).await;
+    let without_scripts = Lab::with(Config::without_scripts).await;
+    in_one_process(&without_scripts.here, Notice::NoAddress).await;
+    in_one_process(&pool("memory://".into()).await, Notice::Sent).await;
 }
 
 #[tokio::test]
@@ -199,7 +229,7 @@ async fn without_scripts_only_an_exclusive_holder() {
     let waiter = wait(&lab.admin, lab.there.lock("item:7"), "item:7", 1).await;
     let holder = fingerprint(&plain.admin(), "item:7").await;
     let done = plain.admin().evict("item:7", holder).await.unwrap();
-    assert_eq!(done, Eviction::Done);
+    assert_eq!(done, Eviction::Done(Notice::Sent));
     granted(waiter).await.verify().await.unwrap();
     assert_eq!(lost(guard.verify().await), LostCause::Gone);
 
@@ -221,7 +251,7 @@ async fn another_programs_lock() {
     assert_eq!(lock.remaining(), None, "it has no end");
     let holder = lock.holders()[0].fingerprint();
     let done = lab.admin.evict("item:7", holder).await.unwrap();
-    assert_eq!(done, Eviction::Done);
+    assert_eq!(done, Eviction::Done(Notice::NoAddress));
     let _ours = held(lab.here.lock("item:7")).await;
 }
 

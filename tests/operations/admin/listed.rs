@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use dlock_harness::polls::{Cut, When, dropped_at};
 use dlock_harness::{RedisServer, Sharded};
-use dlock_runtime::{Eviction, LockError, LockKind, Refusal};
+use dlock_runtime::{Eviction, LockError, LockKind, Notice, Refusal};
 use dlock_tests::patient;
 use dlock_tests::served::documented_rules;
 
@@ -193,7 +193,7 @@ async fn rights() {
     server.cmd(&["ACL", "SETUSER", "dlock", "+scan"]).await;
     assert_eq!(keys(&list(&admin, "*").await), ["item:7"]);
     let done = admin.evict("item:7", holder).await.unwrap();
-    assert_eq!(done, Eviction::Done);
+    assert_eq!(done, Eviction::Done(Notice::Sent));
 
     // `getrange` takes the place of `get`.
     for names in [&["pttl"][..], &["zcard"], &["get", "getrange"]] {
@@ -234,7 +234,7 @@ async fn behind_a_proxy_that_shards() {
     assert!(lock.fence_at_most() >= guard.fence());
     let holder = lock.holders()[0].fingerprint();
     let done = admin.evict("item:7", holder).await.unwrap();
-    assert_eq!(done, Eviction::Done);
+    assert_eq!(done, Eviction::Done(Notice::Sent));
     assert!(guard.verify().await.is_err());
 }
 

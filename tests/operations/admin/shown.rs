@@ -50,7 +50,7 @@ async fn an_exclusive_lock_and_a_fair_queue_of_two_processes() {
     let _first = wait(&lab.admin, lab.there.lock("ticket:7").fair(), "ticket:7", 1).await;
     let _second = wait(&lab.admin, lab.here.lock("ticket:7").fair(), "ticket:7", 2).await;
     let _third = wait(&lab.admin, lab.there.lock("ticket:7").fair(), "ticket:7", 3).await;
-    lab.shows(include_str!("../../../docs/guide/fair.md")).await;
+    lab.shows(include_str!("../../../docs/kinds/fair.md")).await;
 
     let lock = show(&lab.admin, "ticket:7").await;
     assert_eq!(lock.key(), "ticket:7");
@@ -112,7 +112,7 @@ async fn readers_and_a_writer_who_waits() {
     let one = held(lab.here.lock(key).read()).await;
     let other = held(lab.there.lock(key).read()).await;
     let writer = wait(&lab.admin, lab.there.lock(key).write(), key, 1).await;
-    lab.shows(include_str!("../../../docs/guide/read-write.md"))
+    lab.shows(include_str!("../../../docs/kinds/read-write.md"))
         .await;
     let lock = show(&lab.admin, key).await;
     assert_eq!(lock.kind(), Some(&LockKind::ReadWrite));
@@ -139,7 +139,7 @@ async fn permits() {
     let _two = held(render(&lab.here, 2)).await;
     let _one = held(render(&lab.there, 1)).await;
     let _waiter = wait(&lab.admin, render(&lab.there, 4), "render", 1).await;
-    lab.shows(include_str!("../../../docs/guide/permits.md"))
+    lab.shows(include_str!("../../../docs/kinds/permits.md"))
         .await;
     let lock = show(&lab.admin, "render").await;
     assert_eq!(lock.kind(), Some(&LockKind::Permits));

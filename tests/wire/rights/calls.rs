@@ -8,14 +8,8 @@ use dlock_tests::of_kind;
 use futures_util::future::try_join_all;
 use tokio::time::timeout;
 
-use super::Missing;
+use super::{Missing, is_counter};
 use crate::user::{CAP, Lab, wait_for};
-
-/// A lease that no test waits out.
-const LEASE: Duration = Duration::from_secs(60);
-
-/// A lease that is lost unless it is renewed meanwhile.
-const RENEWED: Duration = Duration::from_secs(2);
 
 /// How long a caller waits who doesn't get the lock: several polls.
 const WAIT: Duration = Duration::from_millis(300);
@@ -27,16 +21,19 @@ const SOON: Duration = Duration::from_secs(2);
 pub(super) struct Calls<'a> {
     lab: &'a Lab,
     kind: &'a str,
+    /// One that no test waits out.
+    lease: Duration,
     one: LockPool,
     two: LockPool,
     errors: Vec<LockError>,
 }
 
 impl<'a> Calls<'a> {
-    pub(super) async fn of(lab: &'a Lab, kind: &'a str) -> Self {
+    pub(super) async fn of(lab: &'a Lab, kind: &'a str, lease: Duration) -> Self {
         Self {
             lab,
             kind,
+            lease,
             one: lab.pool().await.unwrap(),
             two: lab.pool().await.unwrap(),
             errors: Vec::new(),
@@ -45,26 +42,27 @@ impl<'a> Calls<'a> {
 
     /// The errors of all calls, the first of which are made before the right is missing.
     pub(super) async fn without(mut self, missing: &Missing<'_>) -> Vec<LockError> {
+        let [lease, short] = missing.column.leases;
         let held = self.take(self.lock("k")).await;
         // Nobody waits for it, so that its release deletes it.
         let alone = self.take(self.lock("alone")).await;
-        let kept = self.take(self.lock("kept").min_hold(LEASE)).await;
-        let renewed = self.lock("renewed").ttl(RENEWED).renew_every(RENEWED / 20);
+        let kept = self.take(self.lock("kept").min_hold(lease)).await;
+        let renewed = self.lock("renewed").ttl(short).renew_every(short / 20);
         let renewed = self.take(renewed).await;
         let given = self.take(self.lock("given")).await;
         let next = wait_for(self.other("given"));
         self.lab.queued("given").await;
         // So that the texts have to be sent.
-        self.lab.server().cmd(&["SCRIPT", "FLUSH"]).await;
+        self.lab.each(&["SCRIPT", "FLUSH"]).await;
         missing.is_taken(self.lab).await;
 
         let late = self.look().await;
         self.ask().await;
-        let extended = held.extend(2 * LEASE).await;
+        let extended = held.extend(lease).await;
         self.errors.extend(extended.and(held.verify().await).err());
         if missing.works() {
             let for_long = match missing.right {
-                "" => RENEWED * 5 / 4,
+                "" if lease > short * 5 => short * 5 / 4,
                 _ => Duration::ZERO,
             };
             self.lasts(for_long, &late.unwrap(), &renewed).await;
@@ -89,7 +87,8 @@ impl<'a> Calls<'a> {
         if missing.works() {
             let kept = self.other("kept").try_acquire().await;
             assert!(kept.unwrap().is_none());
-            self.several().await.unwrap();
+            let several = self.several().await;
+            self.errors.extend(several.err());
             missing.is_given_back(self.lab).await;
             self.left_is_kept().await;
         }
@@ -97,7 +96,7 @@ impl<'a> Calls<'a> {
     }
 
     fn lock(&self, key: &str) -> LockRequest {
-        of_kind(self.one.lock(key).ttl(LEASE), self.kind)
+        of_kind(self.one.lock(key).ttl(self.lease), self.kind)
     }
 
     /// One that does not fit beside it.
@@ -107,7 +106,7 @@ impl<'a> Calls<'a> {
             "o:a" => "o:b",
             kind => kind,
         };
-        of_kind(self.two.lock(key).ttl(LEASE), kind)
+        of_kind(self.two.lock(key).ttl(self.lease), kind)
     }
 
     async fn take(&self, request: LockRequest) -> LockGuard {
@@ -168,7 +167,7 @@ impl<'a> Calls<'a> {
     /// Several locks at once, entries or keys, where there are such.
     async fn several(&self) -> Result<(), LockError> {
         match self.kind {
-            "x" if self.lab.has_scripts() => {
+            "x" | "r" if self.lab.has_scripts() => {
                 keys(&self.one).await?;
                 many_at_once(&self.one).await?;
                 many_wait(&self.one).await?;
@@ -194,9 +193,9 @@ impl<'a> Calls<'a> {
 
     /// Nothing stays but counters and what is kept.
     async fn left_is_kept(&self) {
-        let may_stay = |key: &String| key == "lock:kept" || key.contains("@fence");
+        let may_stay = |key: &String| key == "lock:kept" || is_counter(key);
         until("nothing else is left", CAP, async || {
-            self.lab.server().keys().await.iter().all(may_stay)
+            self.lab.keys().await.iter().all(may_stay)
         })
         .await;
     }
@@ -216,7 +215,7 @@ async fn keys(pool: &LockPool) -> Result<(), LockError> {
 
 /// More locks than are sent one by one: the rest is acquired in one command, and released in one.
 async fn many_at_once(pool: &LockPool) -> Result<(), LockError> {
-    let guards = try_join_all((0..8).map(|it| pool.lock(format!("many:{it}")).acquire())).await?;
+    let guards = try_join_all((0..24).map(|it| pool.lock(format!("many:{it}")).acquire())).await?;
     try_join_all(guards.into_iter().map(LockGuard::release)).await?;
     Ok(())
 }

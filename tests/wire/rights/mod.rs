@@ -10,13 +10,15 @@ mod steps;
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
+use std::time::Duration;
 use std::{iter, slice};
 
 use dlock_runtime::{LockError, Refusal};
-use dlock_tests::served::documented_rules;
+use dlock_tests::served::{QUORUM_TTL, documented_node_rules, documented_rules};
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
-use crate::user::{Lab, denied};
+use crate::user::{CAP, Lab, denied};
 use calls::Calls;
 
 /// Where a user's rights are missing, and what that means there.
@@ -31,6 +33,10 @@ struct Column {
     kinds: &'static [&'static str],
     /// Those under which each right is taken away.
     denied_kinds: &'static [&'static str],
+    /// Those of the user's rights that are taken away in each run.
+    always: &'static [&'static str],
+    /// A lease that no test waits out, and one that is lost unless it is renewed meanwhile.
+    leases: [Duration; 2],
 }
 
 const SCRIPTS: Column = Column {
@@ -50,6 +56,8 @@ const SCRIPTS: Column = Column {
     ],
     kinds: &["x", "fair", "o", "r", "w", "p:3/3", "o:a"],
     denied_kinds: &["x", "p:1/1"],
+    always: &["+set"],
+    leases: [Duration::from_secs(60), Duration::from_secs(2)],
 };
 
 const TRANSACTIONS: Column = Column {
@@ -57,6 +65,31 @@ const TRANSACTIONS: Column = Column {
     quiet: &["+get", "+command|info", "+info", "+unwatch", "+zcard"],
     kinds: &["x", "o"],
     denied_kinds: &["x"],
+    ..SCRIPTS
+};
+
+/// Of independent nodes, at all of them. Nobody waits until a lease of theirs was renewed.
+const NODES: Column = Column {
+    topology: "quorum",
+    quiet: &[
+        "+command|info",
+        "+getrange",
+        "+mget",
+        "+exists",
+        "+zmscore",
+        "+zcard",
+        "+publish",
+        "+subscribe",
+        "+script|load",
+        "+zpopmin",
+        "+mset",
+    ],
+    kinds: &["x", "o", "r", "w", "o:a"],
+    denied_kinds: &["x", "r"],
+    always: &[
+        "+eval", "+evalsha", "+set", "+info", "+role", "+del", "+zrem", "~lock:*",
+    ],
+    leases: [QUORUM_TTL, QUORUM_TTL.checked_div(2).unwrap()],
     ..SCRIPTS
 };
 
@@ -105,9 +138,13 @@ impl Missing<'_> {
     fn is_named(&self, error: &LockError) -> bool {
         let word = self.right.strip_prefix('+').unwrap_or("key");
         let words = format!("{:?}", error.source()).to_lowercase();
-        let expected = Refusal::NoPermission;
-        matches!(error, LockError::Refused { reason, .. } if *reason == expected)
-            && words.contains(word)
+        let is_meant = match error {
+            LockError::Refused { reason, .. } => *reason == Refusal::NoPermission,
+            // Nodes that refuse their handshake are away.
+            LockError::Unavailable { .. } => self.column.topology == "quorum",
+            _ => false,
+        };
+        is_meant && words.contains(word)
     }
 }
 
@@ -121,7 +158,12 @@ impl Column {
         let mut rights = documented_rules(&format!("ACL SETUSER {} on >… ", self.user));
         // HELLO needs no right from Redis 7 on.
         rights.retain(|it| it.starts_with(['+', '~', '&']) && *it != "+hello");
-        rights.retain(|it| all || *it == "+set");
+        if self.topology == "quorum" {
+            rights.extend(documented_node_rules());
+            // Who can't hear leaves no hint, so that nothing there shows that it waits.
+            rights.retain(|it| !it.starts_with('&'));
+        }
+        rights.retain(|it| all || self.always.contains(it));
         let enough: Vec<_> = iter::once("")
             .chain(PUSHES.into_iter().filter(|it| rights.contains(it)))
             .collect();
@@ -148,7 +190,8 @@ impl Column {
                 if right.starts_with('&') {
                     missing.is_taken(&lab).await;
                 }
-                let errors = Calls::of(&lab, kind).await.without(&missing).await;
+                let calls = Calls::of(&lab, kind, self.leases[0]).await;
+                let errors = timeout(CAP * 3, calls.without(&missing)).await.unwrap();
                 let what = format!("{self:?}, {kind} without {right:?}: {errors:#?}");
                 assert!(errors.is_empty() || !missing.works(), "{what}");
                 if errors.iter().any(|it| missing.is_named(it)) {
@@ -164,13 +207,19 @@ impl Column {
 
 /// No key is left for ever, but counters.
 async fn nothing_stays(lab: &Lab, what: &str) {
-    let server = lab.server();
-    for key in server.keys().await {
-        let stays = server.pttl(&key).await == -1 && !key.contains("@fence");
-        assert!(!stays, "{key} stays for ever: {what}");
+    for server in lab.servers() {
+        for key in server.keys().await.iter().filter(|it| !is_counter(it)) {
+            let stays = server.pttl(key).await == -1;
+            assert!(!stays, "{key} stays for ever: {what}");
+            server.cmd(&["DEL", key]).await;
+        }
     }
-    server.cmd(&["FLUSHALL"]).await;
-    server.cmd(&["ACL", "LOG", "RESET"]).await;
+    lab.each(&["ACL", "LOG", "RESET"]).await;
+}
+
+/// Whether it stays by design.
+fn is_counter(key: &str) -> bool {
+    key.contains("@fence") || key.ends_with("@quorum")
 }
 
 macro_rules! columns {
@@ -187,6 +236,7 @@ columns! {
     over_tls: SCRIPTS.at("tls");
     behind_sentinels: SCRIPTS.at("sentinel");
     behind_a_proxy_that_shards: SCRIPTS.at("sharded");
+    at_independent_nodes: NODES;
     without_scripts: TRANSACTIONS;
     without_scripts_over_tls: TRANSACTIONS.at("tls");
     without_scripts_behind_sentinels: TRANSACTIONS.at("sentinel");

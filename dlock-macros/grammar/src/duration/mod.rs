@@ -97,11 +97,20 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
 /// ```
 #[must_use]
 pub fn format(duration: Duration) -> String {
+    format_in(&UNITS, duration)
+}
+
+/// The same in hours, as the limits are written that it is compared with: `48h`.
+pub(crate) fn format_in_hours(duration: Duration) -> String {
+    format_in(UNITS.get(1..).unwrap_or_default(), duration)
+}
+
+fn format_in(units: &[(&str, u64)], duration: Duration) -> String {
     let mut millis = duration.as_millis();
     let mut text = String::new();
-    for (name, length) in UNITS {
-        let count = millis / u128::from(length);
-        millis %= u128::from(length);
+    for (name, length) in units {
+        let count = millis / u128::from(*length);
+        millis %= u128::from(*length);
         if count > 0 {
             text.push_str(&count.to_string());
             text.push_str(name);

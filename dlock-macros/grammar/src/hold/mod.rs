@@ -136,7 +136,7 @@ impl fmt::Display for HoldError {
         let show = duration::format;
         match *self {
             Self::MaxHoldUnrenewed => f.write_str(
-                "max_hold bounds the watchdog, and this lock has none: add `renew`, or let the ttl be the bound",
+                "max_hold ends renewals, and this lock is not renewed: add `renew`, or let the ttl be the bound",
             ),
             Self::MaxHoldUnderTtl { max_hold, ttl } => write!(
                 f,
@@ -145,7 +145,7 @@ impl fmt::Display for HoldError {
                 show(ttl)
             ),
             Self::MaxRenewalsUnrenewed => f.write_str(
-                "max_renewals bounds the watchdog, and this lock has none: add `renew`, or leave max_renewals out",
+                "max_renewals counts renewals, and this lock is not renewed: add `renew`, or leave max_renewals out",
             ),
             Self::MaxRenewalsZero => {
                 f.write_str("max_renewals 0 would never renew: give at least 1, or leave `renew` out")
@@ -158,7 +158,7 @@ impl fmt::Display for HoldError {
             Self::MinHoldTooLong { min_hold } => write!(
                 f,
                 "min_hold {} is longer than the maximum of 24h: shorten it, or put the date into the key",
-                show(min_hold)
+                duration::format_in_hours(min_hold)
             ),
             Self::MinHoldOverMaxHold { min_hold, max_hold } => write!(
                 f,

@@ -93,11 +93,11 @@ fn the_bounds_of_a_watchdog_need_one() {
         &[
             (
                 "max_hold",
-                "max_hold bounds the watchdog, and this lock has none: add `renew`, or let the ttl be the bound",
+                "max_hold ends renewals, and this lock is not renewed: add `renew`, or let the ttl be the bound",
             ),
             (
                 "max_renewals",
-                "max_renewals bounds the watchdog, and this lock has none: add `renew`, or leave max_renewals out",
+                "max_renewals counts renewals, and this lock is not renewed: add `renew`, or leave max_renewals out",
             ),
         ],
     );
@@ -134,7 +134,7 @@ fn min_hold() {
         renewed(TTL_MAX + MS),
         &[(
             "min_hold",
-            "min_hold 1d1ms is longer than the maximum of 24h: shorten it, or put the date into the key",
+            "min_hold 24h1ms is longer than the maximum of 24h: shorten it, or put the date into the key",
         )],
     );
     let unknown = |min_hold| Hold {

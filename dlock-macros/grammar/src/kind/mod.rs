@@ -36,6 +36,8 @@ pub enum Word {
     Owner,
     /// In order of arrival.
     Fair,
+    /// One leader, which asks for the lock again after each term.
+    Lead,
     /// Several keys at once.
     Keys,
 }
@@ -52,6 +54,7 @@ impl Word {
             Self::Reentrant => "reentrant",
             Self::Owner => "owner",
             Self::Fair => "fair",
+            Self::Lead => "lead",
             Self::Keys => "keys",
         }
     }
@@ -59,7 +62,7 @@ impl Word {
     fn is_kind(self) -> bool {
         matches!(
             self,
-            Self::Read | Self::Write | Self::Permits(_) | Self::Reentrant
+            Self::Read | Self::Write | Self::Permits(_) | Self::Reentrant | Self::Lead
         )
     }
 
@@ -97,7 +100,9 @@ impl Word {
                 let kind = in_order.name();
                 Some(KindError::FairAnyway { kind })
             }
-            Self::Permits(_) | Self::Reentrant | Self::Owner if words.contains(&Self::Keys) => {
+            Self::Permits(_) | Self::Reentrant | Self::Owner | Self::Lead
+                if words.contains(&Self::Keys) =>
+            {
                 let kind = self.name();
                 Some(KindError::KindOfManyKeys { kind })
             }

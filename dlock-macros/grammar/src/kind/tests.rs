@@ -3,7 +3,7 @@ use super::{
     KEYS_MAX, KindError, OWNER_MAX_BYTES, PERMITS_MAX, TAKE_MAX, Word, check as all_wrong,
     check_keys, check_owner,
 };
-use Word::{Fair, Keys, Owner, Permits, Read, Reentrant, Take, Write};
+use Word::{Fair, Keys, Lead, Owner, Permits, Read, Reentrant, Take, Write};
 
 /// The wrong arguments, each with its message.
 #[track_caller]
@@ -30,6 +30,8 @@ fn what_goes_together() {
         &[Reentrant],
         &[Reentrant, Fair],
         &[Reentrant, Owner],
+        &[Lead],
+        &[Lead, Fair],
         &[Permits(Some(1))],
         &[Permits(Some(PERMITS_MAX)), Take(Some(TAKE_MAX))],
         &[Permits(Some(2)), Take(Some(2))],
@@ -50,7 +52,7 @@ fn two_kinds() {
     let text = |first, second| {
         format!("`{second}` and `{first}` are two kinds of lock, and a lock has one: remove either")
     };
-    let kinds = [Read, Write, Permits(Some(1)), Reentrant];
+    let kinds = [Read, Write, Permits(Some(1)), Reentrant, Lead];
     for first in kinds {
         for second in kinds.into_iter().filter(|second| *second != first) {
             let text = text(first.name(), second.name());

@@ -38,6 +38,10 @@ fn each_kind() {
     check_spec(quote!(key = "k", reentrant), ".reentrant()");
     check_spec(quote!(key = "k", reentrant, owner = "<id>"), ".reentrant()");
     check_spec(quote!(fair, key = "k"), ".fair()");
+    check_spec(quote!(key = "k", lead), ".wait_forever().renew()");
+    let leads = quote!(key = "k", renew = "2s", on_shutdown = "finish", fair, lead);
+    let expected = ".wait_forever().renew_every(2000).fair().finish_at_shutdown()";
+    check_spec(leads, expected);
     check_spec(quote!(keys = ["a"], fair, ttl = "1s"), ".ttl(1000).fair()");
 }
 

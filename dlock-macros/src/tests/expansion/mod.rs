@@ -77,6 +77,7 @@ fn other_settings() {
             wait = "0s",
             renew = true,
             on_lost = "cancel",
+            on_shutdown = "finish",
             release = "confirmed",
         ),
         &quote!(
@@ -214,6 +215,32 @@ fn owned() {
                 println!("{used}");
             }
         },
+    );
+}
+
+/// Each term gets a clone of what the body mentions; `mut` is at the clone.
+#[test]
+fn lead() {
+    check_method(
+        "lead",
+        quote!(key = "mailer:<shard>", ttl = "15s", lead, guard = lead),
+        &quote! {
+            async fn f<T>(
+                self,
+                shard: Shard,
+                (mut a, _): (A, B),
+                #[cfg(x)] #[allow(unused_mut)] mut list: Vec<u8>,
+                any: T,
+                mut text: &str,
+            ) -> Result<(), E> {
+                send(self, a, list, any, text, lead.fence()).await
+            }
+        },
+    );
+    check_method(
+        "lead_async_trait",
+        quote!(key = "d:<self.shard>", lead, on_error = log),
+        &async_trait_output(),
     );
 }
 
@@ -370,4 +397,11 @@ fn listed() {
     };
     let arguments = quote!(key = "k", owner = "<from>", reentrant);
     check_tokens("listed", crate::expanded(arguments, &item, true));
+    let leads = quote!(
+        async fn f() -> Result<(), LockError> {
+            Ok(())
+        }
+    );
+    let leads = crate::expanded(quote!(key = "k", lead), &leads, true).to_string();
+    assert!(leads.contains(r#""lead" , & [("k" , true)]"#), "{leads}");
 }

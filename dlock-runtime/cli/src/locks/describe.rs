@@ -100,7 +100,8 @@ pub(super) fn waiter_row(waiter: &WaiterReport) -> [String; 4] {
     ]
 }
 
-/// The whole report. Without a queue at the server it is not known who waits: `null`.
+/// The whole report. Fences are text, because a program that reads numbers as `f64` would round
+/// them. Without a queue at the server it is not known who waits: `null`.
 pub(super) fn json(lock: &LockReport, has_queue: bool) -> Value {
     let waiters = || lock.waiters().iter().map(waiter_json).collect::<Vec<_>>();
     json!({
@@ -113,8 +114,8 @@ pub(super) fn json(lock: &LockReport, has_queue: bool) -> Value {
         "is_whole": lock.is_whole(),
         "remaining_ms": millis(lock.remaining()),
         "waiting_ms": millis(lock.waiting()),
-        "fence": lock.fence().map(dlock_runtime::Fence::get),
-        "fence_at_most": lock.fence_at_most().get(),
+        "fence": lock.fence().map(|fence| fence.to_string()),
+        "fence_at_most": lock.fence_at_most().to_string(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! `dlock show` and `dlock evict`: one lock.
 
-use dlock_runtime::{Eviction, Fingerprint, Key, LockReport};
+use dlock_runtime::{Eviction, Fingerprint, Key, LockReport, Notice};
 use serde_json::json;
 
 use super::describe;
@@ -97,13 +97,10 @@ pub(crate) async fn evict(
         .evict(Key::verbatim(args.key.as_str()), holder)
         .await?;
     let (status, word, message) = match eviction {
-        Eviction::Done => (
-            0,
-            "evicted",
-            format!(
-                "{key}: evicted {holder}; if it still runs, it is not stopped, and notices at its next renewal"
-            ),
-        ),
+        Eviction::Done(notice) => {
+            let message = format!("{key}: evicted {holder}; {}", about_notice(notice));
+            (0, "evicted", message)
+        }
         Eviction::Free => (
             status::NO,
             "free",
@@ -119,7 +116,9 @@ pub(crate) async fn evict(
         ),
     };
     if notices.json {
-        let json = json!({"key": args.key, "holder": holder.to_string(), "result": word});
+        let told = matches!(eviction, Eviction::Done(Notice::Sent));
+        let json =
+            json!({"key": args.key, "holder": holder.to_string(), "result": word, "told": told});
         output::print(&format!("{json}\n"))?;
     } else if status == 0 {
         output::print(&format!("{message}\n"))?;
@@ -127,4 +126,18 @@ pub(crate) async fn evict(
         notices.say(word, &message);
     }
     Ok(status)
+}
+
+fn about_notice(notice: Notice) -> &'static str {
+    match notice {
+        Notice::Sent => {
+            "a message was sent to it: if it gets that, it stops within a round trip, otherwise it notices at its next renewal"
+        }
+        Notice::NoAddress => {
+            "it can't be told, because its entry names no address: if it still runs, it notices at its next renewal"
+        }
+        _ => {
+            "it was not told (may this user PUBLISH to it? see `dlock check`): if it still runs, it notices at its next renewal"
+        }
+    }
 }

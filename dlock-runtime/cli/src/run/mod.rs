@@ -1,4 +1,4 @@
-//! `dlock run`: holds a lock while a command runs.
+//! `dlock run`: holds a lock while a command runs. `lead` does so again and again.
 //!
 //! Three processes: this one holds the lock and renews it; the `watcher` ends the command before the
 //! lease ends, told by `frame`s and timed by `plan`; `launch` becomes the command. `processes` finds
@@ -9,6 +9,7 @@
 mod clock;
 mod frame;
 mod launch;
+pub(crate) mod lead;
 mod plan;
 mod processes;
 pub(crate) mod signals;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_runtime::{
-    Key, LockError, LockGuard, LockInfo, LockListener, LockPool, LostCause, Release, Wait,
+    Concern, Key, LockError, LockGuard, LockInfo, LockListener, LockPool, LostCause, Release, Wait,
 };
 use rustix::process::{Pid, Signal};
 use tokio::sync::{Notify, mpsc};
@@ -47,6 +48,9 @@ const TELL_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// How long it waits at the end for the server's answers.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long it asks, after a loss, what is wrong with the server.
+const ASK_WITHIN: Duration = Duration::from_millis(500);
 
 /// The status of the hidden subcommand that this process was started for, if it was for one.
 pub(crate) fn hidden(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
@@ -70,28 +74,9 @@ fn this_program() -> io::Result<PathBuf> {
 
 /// Takes the lock, runs the command, and gives its exit status.
 pub(crate) async fn run(args: RunArgs, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
-    let renewed = Arc::new(Notify::new());
-    // Lazy, so that the wait for the lock is also one for its server.
-    let config = server::config(url)?
-        .lazy()
-        .listener(Renewed(renewed.clone()));
-    let pool = LockPool::connect(config).await?;
-    args.verbatim.check_key(&args.key, pool.namespace())?;
-    let ttl = args.ttl.unwrap_or(pool.default_ttl());
-    let task = args.task(ttl)?;
-    let signals = signals::receive(signals::FORWARDED)
-        .map_err(|error| Failure::internal(format!("can't receive signals: {error}")))?;
-    let mut run = Run {
-        args,
-        ttl,
-        task,
-        notices,
-        renewed,
-        signals,
-    };
+    let (mut run, pool) = Run::prepare(args, "dlock run", url, notices).await?;
     let ended = run.under_lock(&pool).await;
-    // What an outage leaves is free when its lease ends.
-    let _ = tokio::time::timeout(LEAVE_WITHIN, pool.shutdown()).await;
+    run.leave(&pool).await;
     ended
 }
 
@@ -106,11 +91,15 @@ impl LockListener for Renewed {
 
 struct Run {
     args: RunArgs,
+    /// What others see of the command.
+    name: &'static str,
     ttl: Duration,
     task: Task,
     notices: Notices,
     renewed: Arc<Notify>,
     signals: mpsc::UnboundedReceiver<Signal>,
+    /// The first signal that asked this process to end, if one has.
+    told_to_end: Option<Signal>,
 }
 
 /// How the command ended.
@@ -122,10 +111,47 @@ struct Ended {
 }
 
 impl Run {
+    /// `verb`: of this program, as others see it.
+    async fn prepare(
+        args: RunArgs,
+        verb: &str,
+        url: Option<&str>,
+        notices: Notices,
+    ) -> Result<(Self, LockPool), Failure> {
+        let renewed = Arc::new(Notify::new());
+        // Lazy, so that the wait for the lock is also one for its server.
+        let config = server::config(url)?
+            .lazy()
+            .listener(Renewed(renewed.clone()));
+        let pool = LockPool::connect(config).await?;
+        args.verbatim.check_key(&args.key, pool.namespace())?;
+        let ttl = args.ttl.unwrap_or(pool.default_ttl());
+        let task = args.task(ttl)?;
+        let signals = signals::receive(signals::FORWARDED)
+            .map_err(|error| Failure::internal(format!("can't receive signals: {error}")))?;
+        let run = Self {
+            name: String::leak(named(verb, &args.command)),
+            args,
+            ttl,
+            task,
+            notices,
+            renewed,
+            signals,
+            told_to_end: None,
+        };
+        Ok((run, pool))
+    }
+
+    /// What an outage leaves is free when its lease ends.
+    async fn leave(&self, pool: &LockPool) {
+        let _ = tokio::time::timeout(LEAVE_WITHIN, pool.shutdown()).await;
+    }
+
+    /// Takes the lock, runs the command, and gives its exit status.
     async fn under_lock(&mut self, pool: &LockPool) -> Result<u8, Failure> {
         let mut request = pool
             .lock(Key::verbatim(self.args.key.as_str()))
-            .function(String::leak(named(&self.args.command)))
+            .function(self.name)
             .renew();
         request = request.ttl(self.ttl).release(Release::Strict);
         if let Some(min_hold) = self.args.min_hold {
@@ -138,11 +164,14 @@ impl Run {
         }
         let granted = tokio::select! {
             granted = request.acquire() => granted,
-            signal = self.signals.recv() => return Ok(by_signal(signal)),
+            signal = self.signals.recv() => {
+                self.told_to_end = signal;
+                return Ok(by_signal(signal));
+            }
         };
         let guard = granted.map_err(|error| self.failed(error))?;
         let ended = self.command(&guard).await?;
-        self.finish(guard, ended).await
+        self.finish(pool, guard, ended).await
     }
 
     /// A failure to take the lock, with the status that the caller chose.
@@ -224,7 +253,7 @@ impl Run {
     }
 
     /// Gives the lock back, and decides on the exit status.
-    async fn finish(&self, guard: LockGuard, ended: Ended) -> Result<u8, Failure> {
+    async fn finish(&self, pool: &LockPool, guard: LockGuard, ended: Ended) -> Result<u8, Failure> {
         let key = guard.key().to_string();
         let lost = |how: &str| {
             let message = format!("{key} was lost: {how}; what the command did until then stands");
@@ -233,9 +262,10 @@ impl Run {
         match (ended.cause, ended.why) {
             (Some(LostCause::Deadline), _) | (None, Some(Why::Deadline | Why::Orphaned)) => {
                 drop(guard.release().await); // it counts as lost, whatever became of it
-                return Err(lost(
-                    "it could not be renewed in time, so the command was ended before its lease; check the server and the network, and raise `--ttl` if this machine stands still at times",
-                ));
+                let why = wrong_now(pool).await;
+                return Err(lost(&format!(
+                    "it could not be renewed in time, so the command was ended before its lease{why}; check the server and the network, and raise `--ttl` if this machine stands still at times"
+                )));
             }
             (Some(cause), _) => {
                 return Err(lost(&format!("{cause}, so the command was ended")));
@@ -264,6 +294,22 @@ impl Run {
             Ok(_) => Ok(ended.status),
         }
     }
+}
+
+/// What is wrong with the server now, which may be why the lease was not renewed: a right that is
+/// missing, or why it does not answer. Empty if there is nothing, or no answer soon.
+async fn wrong_now(pool: &LockPool) -> String {
+    let why = match tokio::time::timeout(ASK_WITHIN, pool.check()).await {
+        Ok(Ok(findings)) => findings
+            .iter()
+            .find(|it| it.concern() == Concern::Rights && it.is_harmful())
+            .map(ToString::to_string),
+        Ok(Err(error)) => Failure::from(error).message,
+        Err(_) => None,
+    };
+    why.map_or_else(String::new, |why| {
+        format!(" (asked now: {})", status::in_own_words(why))
+    })
 }
 
 /// The conversation with the watcher.
@@ -302,7 +348,10 @@ impl Watched {
                     (self.cause, self.lost_at) = (Some(cause), Some(clock::now()));
                     tell(&self.socket, Frame::Lost);
                 }
-                Some(signal) = run.signals.recv() => self.forward(signal),
+                Some(signal) = run.signals.recv() => {
+                    run.told_to_end = run.told_to_end.or(Some(signal).filter(|it| lead::ends(*it)));
+                    self.forward(signal);
+                }
                 () = run.renewed.notified() => tell(&self.socket, Frame::Deadline(deadline(guard))),
                 () = tokio::time::sleep(pause) => {
                     tell(&self.socket, Frame::Deadline(deadline(guard)));
@@ -337,14 +386,14 @@ impl Watched {
 
 /// What others see of the command: its program and, if that is given a file, such as a script, the
 /// file. Other arguments may be secrets.
-fn named(command: &[OsString]) -> String {
+fn named(verb: &str, command: &[OsString]) -> String {
     let name = |path: &OsString| {
         let name = Path::new(path).file_name().unwrap_or(path);
         format!(" {}", name.to_string_lossy())
     };
     let script = command.get(1).filter(|it| Path::new(it).is_file());
     let shown = command.first().into_iter().chain(script);
-    shown.fold("dlock run".to_owned(), |all, path| all + &name(path))
+    shown.fold(verb.to_owned(), |all, path| all + &name(path))
 }
 
 /// The end of the lease by [`clock`]. The clock is read first, so it is never too late.

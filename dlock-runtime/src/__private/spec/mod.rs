@@ -43,6 +43,8 @@ pub struct Spec {
     fair: bool,
     release: Option<Release>,
     on_lost: OnLost,
+    /// A body that still runs when a shutdown's grace is over runs to its end.
+    finishes_at_shutdown: bool,
     /// The name of a pool.
     pool: Option<&'static str>,
 }
@@ -78,6 +80,7 @@ impl Spec {
             fair: false,
             release: None,
             on_lost: OnLost::Cancel,
+            finishes_at_shutdown: false,
             pool: None,
         }
     }
@@ -211,10 +214,17 @@ impl Spec {
         self
     }
 
-    /// A body that has lost its lock runs to its end.
+    /// A body that has lost its lock runs to its end, and so does one that a shutdown meets.
     #[must_use]
     pub const fn finish_when_lost(mut self) -> Self {
         self.on_lost = OnLost::Finish;
+        self.finish_at_shutdown()
+    }
+
+    /// A shutdown does not stop the body.
+    #[must_use]
+    pub const fn finish_at_shutdown(mut self) -> Self {
+        self.finishes_at_shutdown = true;
         self
     }
 
@@ -273,6 +283,9 @@ impl Spec {
         };
         if self.fair {
             request = request.fair();
+        }
+        if !self.finishes_at_shutdown {
+            request = request.stopped_at_shutdown();
         }
         match self.release {
             Some(release) => request.release(release),

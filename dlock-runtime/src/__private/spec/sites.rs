@@ -11,13 +11,13 @@ use crate::values::wait::Wait;
 
 inventory::collect!(AnnotatedLock);
 
-/// Every lock that a `#[distributed_lock]` of this program takes, in the order of their functions'
-/// names; needs the feature `sites`.
+/// Returns every lock that a `#[distributed_lock]` of this program takes, in the order of the
+/// functions' names; needs the feature `sites`.
 ///
-/// For a test that holds a program to the locks it is meant to take, and for a service that lists
-/// them in its documentation. Locks taken by [`LockPool::lock`](crate::LockPool::lock) are not in
-/// it, nor are those of a library that nothing of the program uses, because the linker leaves it
-/// out.
+/// Use it in a test that compares the locks of a program with those that it should take, or in a
+/// service that lists them in its documentation. Locks taken by
+/// [`LockPool::lock`](crate::LockPool::lock) are not in the list, nor are those of a library that
+/// the program does not use, because the linker leaves it out.
 ///
 /// # Examples
 ///
@@ -61,37 +61,38 @@ pub const fn site(
     AnnotatedLock { spec, kind, keys }
 }
 
-/// What an attribute says of a key.
+/// The source of a key in an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KeySource {
-    /// `item:<id>`, a template.
+    /// A template, `item:<id>`.
     Template(&'static str),
     /// An expression, as source text with the compiler's spaces; `Display` puts it in braces.
     Expression(&'static str),
 }
 
 impl AnnotatedLock {
-    /// `shop::orders::purchase`; of a method, with its type: `shop::Shop::buy`,
-    /// `<shop::Shop as shop::Buy>::buy`. The compiler's version may write it otherwise.
+    /// Returns the function's path, such as `shop::orders::purchase`; for a method, with its type:
+    /// `shop::Shop::buy`, `<shop::Shop as shop::Buy>::buy`. Another version of the compiler may
+    /// write it differently.
     #[must_use]
     pub fn function(&self) -> &'static str {
         self.spec.function()
     }
 
-    /// The file of the attribute, as the compiler was given it.
+    /// Returns the file of the attribute, as it was given to the compiler.
     #[must_use]
     pub fn file(&self) -> &'static str {
         self.spec.site.at().file()
     }
 
-    /// The line of the attribute.
+    /// Returns the line of the attribute.
     #[must_use]
     pub fn line(&self) -> u32 {
         self.spec.site.at().line()
     }
 
-    /// Its keys: several for `keys = […]`; an expression for a whole list is one.
+    /// Returns its keys: several for `keys = […]`; an expression for a whole list counts as one.
     pub fn keys(&self) -> impl Iterator<Item = KeySource> + use<> {
         let keys = self.keys;
         keys.iter().map(|&(text, is_template)| {
@@ -103,13 +104,13 @@ impl AnnotatedLock {
         })
     }
 
-    /// `exclusive`, `read`, `write`, `permits`, `reentrant` or `owner`.
+    /// Returns the kind: `exclusive`, `read`, `write`, `permits`, `reentrant`, `owner` or `lead`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// `permits`, if it is a number in the attribute.
+    /// Returns `permits`, if it is a number in the attribute.
     #[must_use]
     pub fn permits(&self) -> Option<u32> {
         match self.spec.kind {
@@ -118,31 +119,32 @@ impl AnnotatedLock {
         }
     }
 
-    /// `fair`
+    /// Returns whether the lock is `fair`.
     #[must_use]
     pub fn is_fair(&self) -> bool {
         self.spec.fair
     }
 
-    /// `ttl`; `None`: the pool's.
+    /// Returns `ttl`; `None` if the pool's applies.
     #[must_use]
     pub fn ttl(&self) -> Option<Duration> {
         self.spec.ttl
     }
 
-    /// `wait`; `None`: the pool's.
+    /// Returns `wait`; `None` if the pool's applies.
     #[must_use]
     pub fn wait(&self) -> Option<Wait> {
         self.spec.wait
     }
 
-    /// `renew`, with or without an interval.
+    /// Returns whether the lock has `renew`, with or without an interval.
     #[must_use]
     pub fn is_renewed(&self) -> bool {
         self.spec.renew.is_some()
     }
 
-    /// The interval of `renew = "…"`; `None`: a third of the ttl, or no renewals at all.
+    /// Returns the interval of `renew = "…"`; `None` if that is a third of the ttl, or the lock is
+    /// not renewed.
     #[must_use]
     pub fn renewed_every(&self) -> Option<Duration> {
         match self.spec.renew {
@@ -151,25 +153,26 @@ impl AnnotatedLock {
         }
     }
 
-    /// `max_hold`; `None`: no bound.
+    /// Returns `max_hold`; `None` if it is not set.
     #[must_use]
     pub fn max_hold(&self) -> Option<Duration> {
         self.spec.max_hold
     }
 
-    /// `max_renewals`; `None`: no bound.
+    /// Returns `max_renewals`; `None` if it is not set.
     #[must_use]
     pub fn max_renewals(&self) -> Option<u32> {
         self.spec.max_renewals
     }
 
-    /// `min_hold`; `None`: freed when the body ends.
+    /// Returns `min_hold`; `None` if the lock is freed when the body ends.
     #[must_use]
     pub fn min_hold(&self) -> Option<Duration> {
         self.spec.min_hold
     }
 
-    /// The name of `pool = "…"`; `None`: the pool in scope, the global one, or an expression.
+    /// Returns the name of `pool = "…"`; `None` for the pool in scope, the global one, or an
+    /// expression.
     #[must_use]
     pub fn pool(&self) -> Option<&'static str> {
         self.spec.pool

@@ -39,6 +39,7 @@ async fn what_is_written_comes_before_the_pool() {
         (spec.terms.bounds, spec.release),
         (bounds, Release::Background)
     );
+    assert!(spec.stops_at_shutdown);
 }
 
 #[tokio::test]
@@ -74,6 +75,12 @@ fn the_other_ways_to_say_it() {
     assert_eq!(
         (spec.on_lost(), spec.pool_name()),
         (OnLost::Finish, Some("billing"))
+    );
+    assert!(spec.finishes_at_shutdown);
+    let spec = Spec::new("f").finish_at_shutdown();
+    assert_eq!(
+        (spec.on_lost(), spec.finishes_at_shutdown),
+        (OnLost::Cancel, true)
     );
 }
 

@@ -10,7 +10,7 @@ use crate::driver::request::{Keys, LockRequest};
 use crate::values::key::Key;
 
 /// The keys of one call, and everything else that is only known then.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Target {
     keys: Keys,
     owner: Option<String>,

@@ -18,7 +18,6 @@ where
             own,
             own_of_quorum,
             sweep_at,
-            is_closed,
             ..
         } = &self.queues;
         Self {
@@ -30,10 +29,10 @@ where
                 own_of_quorum: own_of_quorum.clone(),
                 spare: Vec::new(),
                 sweep_at: *sweep_at,
-                is_closed: *is_closed,
             },
             tokens: self.tokens.clone(),
             epochs: self.epochs,
+            is_closed: self.is_closed,
         }
     }
 }
@@ -46,7 +45,7 @@ where
         self.host == other.host
             && self.tokens == other.tokens
             && self.epochs == other.epochs
-            && self.queues.is_closed == other.queues.is_closed
+            && self.is_closed == other.is_closed
             && self.queues.by_key == other.queues.by_key
     }
 }
@@ -63,6 +62,6 @@ where
         for key in keys {
             self.queues.by_key.get(&key).hash(state);
         }
-        (&self.host, &self.tokens, self.queues.is_closed, self.epochs).hash(state);
+        (&self.host, &self.tokens, self.is_closed, self.epochs).hash(state);
     }
 }

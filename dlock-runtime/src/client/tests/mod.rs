@@ -12,6 +12,7 @@ mod quorum;
 mod retry;
 mod server_clock;
 mod token_bounds;
+mod token_doubts;
 mod token_events;
 mod token_life;
 mod token_wait;

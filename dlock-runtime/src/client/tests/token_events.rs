@@ -28,6 +28,10 @@ const EXPECTED: &str = "
     left to clean up    -awccc  .        .
     refused             -aw-rc  .        h
     unguarded           -awcrc  .        h
+    doubted             -awhrc  awh      h
+    verified            -awhrc  .        .
+    verified, gone      -aw-rc  aw       h
+    not verified        -awhrc  .        .
     renewed             -awhrc  hc       h
     not renewed         -awhrc  c        .
     renewed, not ours   -aw-rc  c        h
@@ -61,6 +65,10 @@ fn happens(event: &str, table: &mut Table) -> bool {
         "released" => table.released(token),
         "left to clean up" => table.leave_to_clean_up(token, now),
         "refused" => return table.refused(token, now).is_some(),
+        "doubted" => return table.doubted(token, "k", false).is_some(),
+        "verified" => return table.verified(token, Some(true), now).is_some(),
+        "verified, gone" => return table.verified(token, Some(false), now).is_some(),
+        "not verified" => return table.verified(token, None, now).is_some(),
         "unguarded" => return table.unguarded(token, now).is_some(),
         "renewed" => return renewed(table, Renewed::Yes, now),
         "not renewed" => return renewed(table, Renewed::Failed, now),

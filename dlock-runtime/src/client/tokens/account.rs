@@ -38,6 +38,12 @@ impl<H: Clone> Tokens<H> {
         matches!(self.entries.state(token), Some(TokenStage::CleaningUp(_)))
     }
 
+    /// How many holders wait for their turn to be asked about.
+    #[cfg(test)]
+    pub(crate) fn in_doubt(&self) -> usize {
+        self.doubts.in_line()
+    }
+
     /// When the lease of a held token ends without a renewal.
     #[cfg(test)]
     pub(crate) fn deadline(&self, token: Token) -> Option<Moment> {

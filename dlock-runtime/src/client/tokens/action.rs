@@ -17,6 +17,13 @@ pub(crate) enum Action<H> {
         /// How long it may take, so that a second one can still come in time.
         within: Duration,
     },
+    /// Send `holds` and report with [`verified`](super::Tokens::verified).
+    Verify {
+        token: Token,
+        claim: Claim,
+        /// How long the lease lasts.
+        within: Duration,
+    },
     /// Send `cancel` and report with [`cancelled`](super::Tokens::cancelled) or
     /// [`cancel_failed`](super::Tokens::cancel_failed).
     Cancel {

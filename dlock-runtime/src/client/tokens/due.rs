@@ -1,8 +1,9 @@
-//! What becomes due with time: renewals, deadlines, and the next step of each clean-up.
+//! What becomes due with time: renewals, deadlines, questions about a holder, and the next step of each
+//! clean-up.
 //!
 //! The host's clock comes in as `now`. Invariant: one call ends after a bounded number of passes.
 
-use super::entries::{TokenEntry, TokenStage};
+use super::entries::TokenStage;
 use super::moves::End;
 use super::{Action, Tokens};
 use crate::client::lease::{Due, Lease};
@@ -17,9 +18,10 @@ const CHECKS_AT_MOST: usize = 3;
 impl<H: Clone> Tokens<H> {
     /// When to call [`Tokens::due`] next; [`Moment::NEVER`]: nothing is to come.
     pub(crate) fn next_check(&self) -> Moment {
-        self.entries
-            .first_check()
+        let first = self.entries.first_check();
+        first
             .map_or(Moment::NEVER, |(at, _)| at)
+            .min(self.doubts.next_turn())
     }
 
     /// The host calls [`Tokens::due`] by then, whatever happens: what comes later costs nothing
@@ -36,7 +38,8 @@ impl<H: Clone> Tokens<H> {
 
     /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
     pub(crate) fn next_check_at(&self, token: Token) -> Option<Moment> {
-        self.entries.get(token).map(TokenEntry::next_check)
+        let entry = self.entries.get(token)?;
+        Some(entry.next_check().min(self.doubts.turn_of(token)))
     }
 
     /// All actions that are due now. A renewal takes along those that would be due soon, so that
@@ -44,6 +47,10 @@ impl<H: Clone> Tokens<H> {
     pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
         self.entries.looks();
         let (mut actions, mut horizon) = (Vec::new(), None);
+        // Before the checks, or a holder with many renewals would always come before the first in line.
+        while let Some(token) = self.doubts.take_first(now) {
+            actions.extend(self.verify(token, now));
+        }
         for _ in 0..CHECKS_AT_MOST {
             let due = self.entries.due(now);
             if due.is_empty() {
@@ -66,6 +73,11 @@ impl<H: Clone> Tokens<H> {
 
     /// The action that is due now for one token.
     pub(crate) fn due_of(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
+        if self.doubts.take(token, now)
+            && let Some(question) = self.verify(token, now)
+        {
+            return Some(question);
+        }
         let entry = self.entries.get_mut(token)?;
         let next = match &mut entry.state {
             TokenStage::Holding { lease, .. } => match lease.due(now) {
@@ -104,6 +116,25 @@ impl<H: Clone> Tokens<H> {
         };
         self.entries.check_at(token, next);
         None
+    }
+
+    /// Asks about a holder that has left the line, if it still is one.
+    fn verify(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
+        let entry = self.entries.get_mut(token)?;
+        let TokenStage::Holding { lease, .. } = &entry.state else {
+            entry.doubt_next_holder(false); // after a hand-off
+            return None;
+        };
+        if now >= lease.deadline() {
+            return None; // it is lost anyway
+        }
+        let (claim, within) = (entry.claim.clone(), now.until(lease.deadline()));
+        self.doubts.asks(token, now);
+        Some(Action::Verify {
+            token,
+            claim,
+            within,
+        })
     }
 
     /// Starts the renewal of a held lease, if `is_due` says so.

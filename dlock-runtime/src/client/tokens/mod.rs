@@ -24,6 +24,7 @@
 mod account;
 mod action;
 mod clean_up;
+pub(super) mod doubts;
 mod due;
 mod entries;
 mod moves;
@@ -32,6 +33,7 @@ mod timeline;
 use std::time::Duration;
 
 use self::clean_up::CleanUp;
+use self::doubts::Doubts;
 use self::entries::{Entries, TokenEntry, TokenStage};
 use self::moves::End;
 use super::lease::Lease;
@@ -54,6 +56,8 @@ pub(crate) struct Attempt {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tokens<H> {
     entries: Entries<H>,
+    /// Which holders have to ask the server whether they hold the lock.
+    doubts: Doubts,
     /// "Not ours" is what a quorum of nodes says: others may still have the lock as ours.
     is_of_quorum: bool,
 }
@@ -62,6 +66,7 @@ impl<H> Default for Tokens<H> {
     fn default() -> Self {
         Self {
             entries: Entries::default(),
+            doubts: Doubts::default(),
             is_of_quorum: false,
         }
     }
@@ -119,9 +124,13 @@ impl<H: Clone> Tokens<H> {
             let holder = holder(Attempt { token, claim });
             let (next, held) = (lease.next(), holder.clone());
             entry.enter(next, TokenStage::Holding { lease, holder });
-            Some(held)
+            Some((held, entry.take_doubt()))
         });
-        held.flatten()
+        let (held, doubt) = held.flatten()?;
+        if let Some(is_proved) = doubt {
+            self.doubts.enter(token, is_proved);
+        }
+        Some(held)
     }
 
     /// The holder is done, and another waiter of this process gets the lock as it is: the token
@@ -339,6 +348,44 @@ impl<H: Clone> Tokens<H> {
     /// taken away.
     pub(crate) fn refused(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
         self.lose(token, End::NotOurs, now)
+    }
+
+    /// A message says that the holder of this token was evicted; `is_proved`: by somebody who knows the
+    /// fleet's secret. Returns the holder if its host has to look at it. A grant that nobody has taken
+    /// yet can be evicted, too.
+    pub(crate) fn doubted(&mut self, token: Token, key: &str, is_proved: bool) -> Option<H> {
+        let entry = self.entries.get_mut(token)?;
+        if *entry.claim.key != *key {
+            return None;
+        }
+        let TokenStage::Holding { holder, .. } = &entry.state else {
+            entry.doubt_next_holder(is_proved);
+            return None;
+        };
+        let holder = holder.clone();
+        if self.doubts.in_line() > 2 * self.entries.len() {
+            // Also those that are being handed on.
+            self.doubts
+                .retain(|token| self.entries.get(token).is_some());
+        }
+        self.doubts.enter(token, is_proved).then_some(holder)
+    }
+
+    /// The server was asked whether the token holds the lock; `None`: it did not say.
+    pub(crate) fn verified(
+        &mut self,
+        token: Token,
+        is_ours: Option<bool>,
+        now: Moment,
+    ) -> Option<Action<H>> {
+        self.doubts.answered(token);
+        if is_ours != Some(false) {
+            return None;
+        }
+        if let Some(entry) = self.entries.get_mut(token) {
+            entry.doubt_next_holder(false); // it was handed on meanwhile
+        }
+        self.refused(token, now)
     }
 
     /// A `cancel` was answered. `behind_acquire`: it was sent on the acquire's connection, after

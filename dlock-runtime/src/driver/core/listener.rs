@@ -46,6 +46,12 @@ impl Listener for Core {
         self.tell(self.now(), |client, told| client.freed(key, told));
     }
 
+    fn evicted(&self, key: &str, value: &str, is_proved: bool) {
+        if let Some(token) = self.tokens.recognize_in(value) {
+            self.watchdog.doubted(token, key, is_proved);
+        }
+    }
+
     fn disconnected(&self) {
         let now = self.now();
         for queue_key in self.queue_keys() {

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use self::neighbours::Neighbour;
 use super::shared::{DriverHost, SharedClient};
+use super::shutdown::ClosingSignal;
 use super::watchdog::Watchdog;
 use crate::client::queue_key::QueueKey;
 use crate::client::retry::Spread;
@@ -59,7 +60,9 @@ pub(crate) struct Core {
     /// Which locks were asked for inside which others.
     lock_orders: Mutex<LockOrders>,
     holder_name: WrittenName,
-    shut: AtomicBool,
+    closing: Arc<ClosingSignal>,
+    /// A shutdown has finished.
+    ended: AtomicBool,
     /// How many releases got no clear answer.
     unclear_releases: AtomicU64,
     observers: Arc<Observers>,
@@ -69,16 +72,16 @@ impl Core {
     /// Connects to the configured server, unless the configuration is `lazy`.
     pub(crate) async fn connect(config: Config) -> Result<Arc<Core>, LockError> {
         let settings = Arc::new(config.check()?);
-        let backend = backend_of(&settings)?;
-        if matches!(settings.address, Address::Memory) {
-            observe::memory_only();
-        }
         let tokens = TokenSource::new().map_err(|why| {
             let why = Reason::new(format_args!("the system gives no random numbers: {why}"));
             CommandError::Setup(why).into_error(None)
         })?;
         let tokens = Arc::new(tokens);
-        let observers = Arc::new(Observers::new(settings.observing.listener.clone()));
+        let backend = backend_of(&settings, &tokens)?;
+        if matches!(settings.address, Address::Memory) {
+            observe::memory_only();
+        }
+        let observers = Arc::new(Observers::new(&settings.observing));
         let rules = ClientRules {
             command_timeout: settings.command_timeout,
             stuck_after: settings.one_step() + BESIDE_A_STEP,
@@ -99,7 +102,8 @@ impl Core {
                 .map_err(|error| error.at(&settings.address))?,
             lock_orders: Mutex::default(),
             holder_name: WrittenName::of(&settings.holder_name.clone().unwrap_or_else(host_name)),
-            shut: AtomicBool::new(false),
+            closing: ClosingSignal::new(),
+            ended: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
             observers,
             neighbour: Neighbour::enter(&settings),
@@ -261,7 +265,7 @@ impl Core {
     pub(crate) fn error(&self, error: CommandError, key: Option<&Key>) -> LockError {
         let error = match error {
             // What is missing are votes, whatever became of the last one.
-            CommandError::Unsent(why) | CommandError::Unclear(why)
+            CommandError::Unsent(why) | CommandError::NoLogin(why) | CommandError::Unclear(why)
                 if self.offers == Offers::Quorum =>
             {
                 CommandError::TooFewNodes { why, is_open: true }
@@ -332,12 +336,25 @@ impl Core {
     }
 
     pub(crate) fn is_shut(&self) -> bool {
-        self.shut.load(Ordering::Acquire)
+        self.closing.has_begun()
+    }
+
+    pub(crate) fn closing_signal(&self) -> &Arc<ClosingSignal> {
+        &self.closing
+    }
+
+    /// Whether a shutdown of it has finished, with locks left or without.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
     }
 
     /// Takes no new locks from here on.
     pub(crate) fn shut(&self) {
-        self.shut.store(true, Ordering::Release);
+        self.closing.begin();
         let now = self.now();
         self.tell(now, |client, _| client.close());
         for queue_key in self.queue_keys() {
@@ -375,7 +392,10 @@ impl Drop for Core {
     }
 }
 
-fn backend_of(settings: &Arc<Settings>) -> Result<Arc<dyn Backend>, LockError> {
+fn backend_of(
+    settings: &Arc<Settings>,
+    tokens: &TokenSource,
+) -> Result<Arc<dyn Backend>, LockError> {
     let nodes = match &settings.address {
         Address::Memory => return Ok(Arc::new(Memory::new())),
         Address::Redis(address) => return Ok(Arc::new(Redis::new(address, settings, None))),
@@ -383,10 +403,12 @@ fn backend_of(settings: &Arc<Settings>) -> Result<Arc<dyn Backend>, LockError> {
         Address::Redlock(nodes) => nodes,
     };
     let max_ttl = settings.max_ttl.unwrap_or(settings.default_ttl()).get();
+    let pool = tokens.number();
     let node = |address: &Arc<RedisAddress>| {
         let plan = NodePlan {
             max_ttl,
             nodes: nodes.len(),
+            pool,
         };
         let node: Arc<dyn NodeBackend> = Arc::new(Redis::new(address, settings, Some(plan)));
         (address.to_string(), node)
@@ -400,7 +422,7 @@ fn backend_of(settings: &Arc<Settings>) -> Result<Arc<dyn Backend>, LockError> {
     let quorum = Quorum::new(nodes.iter().map(node).collect(), waits, Clock::real());
     match quorum {
         Some(quorum) => Ok(Arc::new(quorum)),
-        None => Err(LockError::config("redlock: so many nodes can't decide")), // checked before
+        None => Err(LockError::config("redlock: that many nodes can't decide")), // checked before
     }
 }
 

@@ -11,20 +11,21 @@ use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
 
 impl LockGuard {
-    /// Turns a write lock into a read lock, without a gap: no other writer comes between, so other
-    /// readers see what was written exactly as this guard does.
+    /// Turns a write lock into a read lock, without a gap: no other writer gets in between, so
+    /// other readers see what was written exactly as this guard does.
     ///
-    /// The lease goes on, and never gets shorter; the fence stays. There is no way back: two
-    /// readers that both wait to write would wait for each other. A second call changes nothing.
+    /// The lease continues, and never gets shorter; the fence stays the same. There is no way back:
+    /// two readers that both wait to write would wait for each other. A second call changes
+    /// nothing.
     ///
     /// # Errors
     /// [`LockError::Config`] for a lock that was not taken with `write`, [`LockError::Lost`] when
     /// the lease is over, [`LockError::Unavailable`] or [`LockError::Refused`] when the server did
-    /// not confirm it: then it may be a read lock already, and the call may be repeated.
+    /// not confirm it: it may then be a read lock already, and the call may be repeated.
     ///
     /// # Cancel safety
-    /// May be dropped at any time. It is then open whether it is a read lock, and the lease counts
-    /// as before.
+    /// May be dropped at any time. It is then unknown whether the lock is a read lock; the lease
+    /// counts as before.
     ///
     /// # Examples
     ///

@@ -26,7 +26,7 @@ use crate::link::command_error::CommandError;
 use crate::observe::{ObservedClass, ObservedHold};
 use crate::rules::commands::{Claim, Keep};
 use crate::values::class::{LockSite, Site};
-use crate::values::error::{LockError, LostCause, Reason, Refusal};
+use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::kind::Kind;
@@ -38,16 +38,17 @@ pub use self::release::Released;
 
 /// A lock that is held, until it is released, dropped or lost.
 ///
-/// Dropping the guard gives the lock back in the background, from anywhere, also outside any
-/// runtime; [`release`](Self::release) waits until that is done. A guard holds a *lease*: when that
-/// ends, another caller may have the lock while this guard still exists. [`is_held`](Self::is_held)
-/// and [`lost`](Self::lost) tell; what must not happen twice needs the [`fence`](Self::fence).
+/// Dropping the guard releases the lock in the background, from anywhere, even outside a runtime;
+/// [`release`](Self::release) waits until that is done. A guard holds a *lease*: when that ends,
+/// another caller may have the lock while this guard still exists. [`is_held`](Self::is_held) and
+/// [`lost`](Self::lost) report that; a write that must not come late needs the
+/// [`fence`](Self::fence).
 ///
 /// # A guard needs a name
 ///
-/// `let _ = pool.lock("report").acquire().await?;` gives the lock back before the next line: `_` is
-/// no variable. Neither `#[must_use]` nor any lint that is on by default notices it. This one does,
-/// in the root of your crate:
+/// `let _ = pool.lock("report").acquire().await?;` releases the lock before the next line: `_` is
+/// not a variable. Neither `#[must_use]` nor any lint that is on by default notices it. This lint
+/// does, in the root of your crate:
 ///
 /// ```compile_fail
 /// #![deny(let_underscore_drop)]
@@ -59,7 +60,7 @@ pub use self::release::Released;
 ///
 /// `clippy::let_underscore_must_use` notices it too. A body under [`run`](crate::LockRequest::run)
 /// or the attribute has no guard that could be forgotten.
-#[must_use = "dropping the guard gives the lock back at once: bind it, `let _lock = …` (`let _ = …` drops it)"]
+#[must_use = "dropping the guard releases the lock at once: bind it, `let _lock = …` (`let _ = …` drops it)"]
 pub struct LockGuard {
     hold: Hold,
     entered: Reentry,
@@ -113,11 +114,11 @@ impl LockGuard {
         }
     }
 
-    /// The same lock once more, for a nested call.
-    pub(crate) fn join(&self) -> Self {
+    /// The same lock once more, for a nested call that asked for this.
+    pub(crate) fn join(&self, asked: &AcquireSpec) -> Self {
         Self {
             hold: self.hold.clone(),
-            entered: Reentry::once_more(&self.hold.cell.holds),
+            entered: Reentry::once_more(&self.hold.cell.holds, asked.stops_at_shutdown),
             others: None,
         }
     }
@@ -131,9 +132,9 @@ impl LockGuard {
         Some(first)
     }
 
-    /// One guard for each key, in the order of their names, in which they were taken. The first
-    /// part is this guard itself, which speaks for all keys except in `key()`, `fence()` and
-    /// [`write`](Self::write).
+    /// Returns one guard for each key, in the order of their names, which is the order in which
+    /// they were taken. The first part is this guard itself, whose methods apply to all keys,
+    /// except [`key`](Self::key), [`fence`](Self::fence) and [`write`](Self::write).
     ///
     /// # Examples
     ///
@@ -151,11 +152,11 @@ impl LockGuard {
         std::iter::once(self).chain(self.others())
     }
 
-    /// The part that locks this key, written as it was asked for, without the namespace; `None` if
-    /// the guard does not lock it, or it can't be a key.
+    /// Returns the part that locks this key, given as in the request, without the namespace; `None`
+    /// if the guard does not lock it, or it can't be a key.
     ///
-    /// For its [`key`](Self::key), [`fence`](Self::fence) and [`write`](Self::write). The part whose
-    /// name comes first is this guard itself, whose other methods speak for all keys.
+    /// Use it for the part's [`key`](Self::key), [`fence`](Self::fence) and [`write`](Self::write).
+    /// The part whose name comes first is this guard itself, whose other methods apply to all keys.
     ///
     /// # Examples
     ///
@@ -179,26 +180,27 @@ impl LockGuard {
         self.part_named(&name)
     }
 
-    /// The lock's name on the server, namespace included; of several keys, the first one's.
+    /// Returns the lock's name on the server, including the namespace; with several keys, the first
+    /// one's.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.hold.spec().key
     }
 
-    /// The fencing token of this grant: send it along with each write that must not come late.
+    /// Returns the fencing token of this grant: send it with each write that must not come late.
     ///
-    /// Of several keys it is the first one's; [`parts`](Self::parts) has the others'. It rises from
-    /// grant to grant for an exclusive lock, a write lock and an owner's lock (whose entries all
-    /// have the same one). **Readers and permits have many holders at once: their numbers are
-    /// unique, but order nothing**, and a resource that accepts only rising numbers would refuse
+    /// With several keys it is the first one's; [`parts`](Self::parts) have the others'. It rises
+    /// from grant to grant for an exclusive lock, a write lock and an owner's lock (whose entries
+    /// all have the same one). **Readers and permits have many holders at once: their tokens are
+    /// unique, but give no order**, and a resource that accepts only rising numbers would refuse
     /// some current holders.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.hold.fence
     }
 
-    /// How long the call that took the lock waited for it; for several keys, until it had the last
-    /// one. A call that joined a lock of its own body has the outer call's time.
+    /// Returns how long the call that took the lock waited for it; with several keys, until it had
+    /// the last one. A call that joined a lock of its own body reports the outer call's time.
     ///
     /// # Examples
     ///
@@ -215,7 +217,8 @@ impl LockGuard {
         self.hold.begun.until(granted.unwrap_or(self.hold.granted))
     }
 
-    /// How often this body holds the lock: 1, and one more for each nested call that joined it.
+    /// Returns how often this body holds the lock: 1, and one more for each nested call that joined
+    /// it.
     ///
     /// # Examples
     ///
@@ -240,13 +243,14 @@ impl LockGuard {
         self.hold.cell.holds.load(Ordering::Relaxed)
     }
 
-    /// How long the lease can be counted on without a renewal; zero once it is over.
+    /// Returns how long the lease can be counted on without a renewal; zero once it is over.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.cells().remaining()
     }
 
-    /// Whether the lease can be counted on at this moment, by the local clock. No command is sent.
+    /// Returns whether the lease can be counted on at this moment, by the local clock. No command
+    /// is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.cells().is_held()
@@ -259,7 +263,7 @@ impl LockGuard {
     /// # Errors
     /// [`LockError::Lost`] when the lock is not ours, or the lease is over;
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not answer clearly,
-    /// which ends no lease.
+    /// which does not end the lease.
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -274,13 +278,11 @@ impl LockGuard {
         for part in self.parts() {
             let holds = async {
                 let link = part.hold.link(timeout).await?;
-                link.holds(part.hold.claim(), timeout).await
+                link.still_holds(part.hold.claim(), timeout).await
             };
             match holds.await {
                 Ok(true) => {}
-                Ok(false) | Err(CommandError::Refused(Refusal::WrongType, _)) => {
-                    return Err(part.gone());
-                }
+                Ok(false) => return Err(part.gone()),
                 Err(error) => return Err(part.hold.core.error(error, Some(part.key()))),
             }
         }
@@ -292,11 +294,16 @@ impl LockGuard {
         self.hold.core.watchdog().keep(self.hold.token(), keep)
     }
 
-    /// Ends when the lease is lost, with the cause; **never** for a lease that is released in time.
+    /// Waits until the lease is lost, and returns the cause; **never** ends for a lease that is
+    /// released in time. A body that a shutdown stops gets
+    /// [`LostCause::ShutDown`](crate::LostCause::ShutDown).
     ///
-    /// The future owns what it needs, so any task of any runtime can await it. End the waiting
-    /// together with the work, by `select!` or by aborting its task: left alone, it would wait for
-    /// ever.
+    /// The future owns what it needs, so any task of any runtime can await it. Stop waiting
+    /// together with the work, with `select!` or by aborting the task: left alone, it would wait
+    /// for ever.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
     ///
     /// # Examples
     ///
@@ -316,21 +323,66 @@ impl LockGuard {
         self.cells().watch_lost()
     }
 
+    /// Waits until a shutdown of its pool begins; ready at once if one has begun.
+    ///
+    /// A body that ends soon after it loses no work: once
+    /// [`shutdown_grace`](crate::Config::shutdown_grace) is over, a body that may be stopped is
+    /// dropped. The future owns what it needs, so any task of any runtime can await it.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// # async fn next() { tokio::task::yield_now().await }
+    /// # async fn send(_: ()) {}
+    /// let mailer = pool.lock("mailer").run(async |lock| {
+    ///     let mut closing = std::pin::pin!(lock.closing());
+    ///     loop {
+    ///         let mail = tokio::select! { // the arm that is not ready is dropped: it only waits
+    ///             () = &mut closing => return "ended between two mails",
+    ///             mail = next() => mail,
+    ///         };
+    ///         send(mail).await; // not cut short
+    ///     }
+    /// });
+    /// let (ended, drained) = tokio::join!(mailer, pool.shutdown());
+    /// assert_eq!(ended?, "ended between two mails");
+    /// # assert!(drained.is_complete()); Ok(()) }
+    /// ```
+    pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.hold.core.closing_signal().wait()
+    }
+
     pub(crate) fn wait_lost(&self) -> Lost {
         self.cells().wait_lost()
     }
 
-    /// Gives the lock back, and waits until that is done.
+    /// Releases the lock and waits until that is done.
     ///
     /// # Errors
     /// With [`Release::Strict`](crate::Release::Strict), [`LockError::Lost`] with `finished: true`
     /// if the release found nothing or got no clear answer. Otherwise [`LockError::Unavailable`] or
-    /// [`LockError::Refused`] when the server did not confirm it within one `command_timeout`. The
-    /// release is then repeated in the background, and the lock is free when its lease ends at the
-    /// latest.
+    /// [`LockError::Refused`] when the server did not confirm it within one
+    /// [`command_timeout`](crate::Config::command_timeout). The release is then repeated in the
+    /// background, and the lock is free at the latest when its lease ends.
     ///
     /// # Cancel safety
-    /// May be dropped at any time: the release goes on in the background.
+    /// May be dropped at any time: the release continues in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError, Released};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let lock = pool.lock("report").acquire().await?;
+    /// assert_eq!(lock.release().await?, Released::Freed);
+    /// # Ok(()) }
+    /// ```
     pub async fn release(self) -> Result<Released, LockError> {
         self.give_back(None).await
     }
@@ -386,8 +438,44 @@ impl LockGuard {
         }
         let now = self.hold.core.now();
         let lost = |part: &'_ LockGuard| part.hold.cell.why_lost_at(now);
-        let lost = self.parts().find_map(|part| Some((part, lost(part)?)));
-        lost.map_or(Ok(now), Err)
+        let first = self.parts().find_map(|part| Some((part, lost(part)?)));
+        match first {
+            None => Ok(now),
+            // A lease that is over says more than that the body must stop.
+            Some((_, LostCause::ShutDown)) => {
+                let over = self.parts().find(|part| part.hold.cell.is_lost());
+                let over = over.and_then(|part| Some((part, lost(part)?)));
+                Err(over.unwrap_or((self, LostCause::ShutDown)))
+            }
+            Some(lost) => Err(lost),
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.hold.core.now()
+    }
+
+    /// Whether one of its keys is held by no body around this one.
+    pub(super) fn holds_more(&self) -> bool {
+        self.parts().any(|part| !part.is_joined())
+    }
+
+    /// Whether no body around this one's may be stopped before it.
+    pub(super) fn is_stopped_first(&self) -> bool {
+        self.holds_more() || self.parts().any(|part| part.entered.finishes())
+    }
+
+    /// A locked body begins inside this lock's: this one is not stopped before it.
+    pub(super) fn inner_begins(&self) {
+        self.parts().for_each(|part| part.hold.cell.inner_begins());
+    }
+
+    /// It has given its lock back.
+    pub(super) fn inner_ended(&self) {
+        self.parts().for_each(|part| part.hold.cell.inner_ended());
+        if !self.hold.cell.is_inherited() {
+            self.hold.core.watchdog().look_again();
+        }
     }
 
     fn others(&self) -> &[LockGuard] {
@@ -406,7 +494,8 @@ impl LockGuard {
 
     /// The holder has it: observers are told from here on. Called in the caller's span.
     pub(crate) fn begins(&self, class: Option<Arc<ObservedClass>>) {
-        let hold = ObservedHold::begins(self.spec().asked(), class, self.hold.fence);
+        let level = self.hold.core.settings().observing.span_level;
+        let hold = ObservedHold::begins(self.spec().asked(), class, self.hold.fence, level);
         self.hold.cell.begins(hold);
     }
 
@@ -447,7 +536,8 @@ impl LockGuard {
     }
 
     pub(crate) fn held(&self) -> LockHandle {
-        LockHandle::new(self.key().clone(), self.hold.fence, self.cells())
+        let closing = self.hold.core.closing_signal();
+        LockHandle::new(self.key().clone(), self.hold.fence, self.cells(), closing)
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) enum ProlongBy {
 }
 
 impl LockGuard {
-    /// Makes the lease last at least this much longer from now on: 10 ms to 24 h.
+    /// Extends the lease so that it lasts at least this long from now: 10 ms to 24 h.
     ///
     /// A lease that would last longer anyway stays as it is: a late extension must not shorten what
     /// the watchdog has renewed meanwhile.
@@ -34,8 +34,21 @@ impl LockGuard {
     /// then the lease counts as it did before.
     ///
     /// # Cancel safety
-    /// May be dropped at any time. It is then open whether the server extended the lease, and it
+    /// May be dropped at any time. It is then unknown whether the server extended the lease, which
     /// counts as it did before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let lock = pool.lock("report").ttl(Duration::from_secs(10)).acquire().await?;
+    /// lock.extend(Duration::from_secs(60)).await?;
+    /// assert!(lock.remaining() > Duration::from_secs(50));
+    /// # lock.release().await?; Ok(()) }
+    /// ```
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let ttl = Ttl::new(lease).map_err(LockError::config)?;
         let settings = self.hold.core.settings();

@@ -13,20 +13,22 @@ use crate::link::joined::all;
 use crate::observe;
 use crate::rules::commands::{GivenBack as Found, Keep};
 use crate::values::error::{LockError, LostCause, Reason};
+use crate::values::listener::HoldOutcome;
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 
-/// What a release found.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was ours, and is given back: it is free, or with `min_hold` its key is kept,
-    /// without a holder, until then.
+    /// The lock was ours, and is released: it is free, or its key is kept without a holder until
+    /// the end of its [`min_hold`](crate::LockRequest::min_hold).
     Freed,
-    /// Its owner still holds it this many times more: nested calls of the same body that joined it,
-    /// or entries of the same `owner` at the server.
+    /// The lock was ours, and its owner still holds it this many times: in nested calls of the same
+    /// body that joined it, or in entries of the same [`owner`](crate::LockRequest::owner) at the
+    /// server.
     StillHeld(u32),
-    /// It was no longer ours: lost before, or released before.
+    /// The lock was no longer ours: it had been lost or released before.
     NotHeld,
 }
 
@@ -221,7 +223,14 @@ impl LockGuard {
         };
         if let Some(observed) = cell.observed() {
             let (asked, long) = (cell.spec().asked(), core.settings().observing.long_hold);
-            observed.ended(asked, self.hold.granted.until(now), cell.is_lost(), long);
+            let outcome = if cell.is_lost() {
+                HoldOutcome::Lost
+            } else if cell.must_stop() && checked.is_none() {
+                HoldOutcome::Stopped
+            } else {
+                HoldOutcome::InTime
+            };
+            observed.ended(asked, self.hold.granted.until(now), outcome, long);
         }
         Some(Leaves::At(now))
     }
@@ -300,7 +309,7 @@ impl LockGuard {
         };
         found.map(|found| self.released(found)).ok_or_else(|| {
             let source =
-                Reason::new("the release is not confirmed yet, and goes on in the background");
+                Reason::new("the release is not confirmed yet, and continues in the background");
             core.error(CommandError::Unclear(source), Some(self.key()))
         })
     }

@@ -13,18 +13,18 @@ use crate::values::key::Key;
 
 impl LockGuard {
     /// Applies a batch of your own writes on the lock's server, if the lock is still ours there;
-    /// check and writes are one step.
+    /// the check and the writes are one step.
     ///
     /// It closes the gap that [`verify`](Self::verify) leaves: a holder that was stopped, or whose
     /// request was delayed, writes nothing after another caller has the lock. That covers data on
     /// the lock's own server and database, as long as the server keeps its data: a failover may
-    /// lose lock and writes. For data elsewhere there is the [`fence`](Self::fence).
+    /// lose both lock and writes. For data elsewhere, use the [`fence`](Self::fence).
     ///
     /// All or nothing: types and numbers are checked before the first command. What can't be
     /// checked in advance is whether the user may run each command. A forbidden command stops the
-    /// batch; those before it stand, and the error says how many.
+    /// batch; the commands before it stay applied, and the error says how many they are.
     ///
-    /// Two batches that are under way at the same time are applied in any order; where the order
+    /// Two batches that are sent at the same time are applied in any order; where the order
     /// matters, await one before you send the other.
     ///
     /// # Errors
@@ -36,16 +36,29 @@ impl LockGuard {
     /// - [`LockError::Refused`] when a key has another type or holds no number (`WrongType`: its
     ///   key is that data key, and the source names the command), memory is out, or a right is
     ///   missing.
-    /// - [`LockError::Unavailable`], whose `source()` says that nothing was written, or that no clear
-    ///   answer came: the batch was applied or it was not, and only the data tells. It is not applied later than `command_timeout` (500 ms) after the
-    ///   call. A batch that may run twice can be repeated: `set`, `hset`, `sadd`; not `incr_by`,
-    ///   not `rpush`.
+    /// - [`LockError::Unavailable`], whose `source()` says that nothing was written, or that no
+    ///   clear answer came: the batch was then either applied or not, and only the data shows
+    ///   which. It is not applied later than [`command_timeout`](crate::Config::command_timeout)
+    ///   (500 ms) after the call. A batch that may run twice can be repeated: `set`, `hset`,
+    ///   `sadd`; not `incr_by`, not `rpush`.
     ///
     /// # Cancel safety
     /// May be dropped at any time; the batch was then applied or not, or will be within
-    /// `command_timeout` if the lock is still ours.
+    /// [`command_timeout`](crate::Config::command_timeout) if the lock is still ours.
     ///
     /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Batch, LockPool};
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let lock = pool.lock("item:{7}").acquire().await?;
+    /// lock.write(&Batch::new().set("owner:{7}", "ann").incr_by("sold:{7}", 1)).await?;
+    /// # lock.release().await?; Ok(()) }
+    /// ```
+    ///
+    /// In an annotated function, and a batch that is refused:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
@@ -131,6 +144,7 @@ fn with_outcome(error: CommandError) -> CommandError {
         | CommandError::Elsewhere(_)
         | CommandError::Moving(_)
         | CommandError::Unserved(_)
+        | CommandError::NoLogin(_)
         | CommandError::Unsettled(_) => "nothing was written",
         CommandError::Unclear(_) => {
             "the batch was applied or it was not: look before you repeat it"

@@ -35,9 +35,9 @@ pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Nested {
         return Nested::Acquire;
     };
     match (&spec.kind, innermost.kind()) {
-        (Kind::Exclusive, Kind::Exclusive) if spec.reentrant => join(innermost),
-        (Kind::Read, Kind::Read | Kind::Write) => join(innermost),
-        (Kind::Owned(ours), Kind::Owned(theirs)) if ours == theirs => join(innermost),
+        (Kind::Exclusive, Kind::Exclusive) if spec.reentrant => join(spec, innermost),
+        (Kind::Read, Kind::Read | Kind::Write) => join(spec, innermost),
+        (Kind::Owned(ours), Kind::Owned(theirs)) if ours == theirs => join(spec, innermost),
         (Kind::Permits { of, take }, Kind::Permits { .. }) if is_enough(*of, *take, &outer) => {
             Nested::Acquire
         }
@@ -60,7 +60,7 @@ pub(super) fn would_deadlock(spec: &AcquireSpec, enclosing: &Reason) -> LockErro
 }
 
 /// Gives only advice that fits these two kinds: `write` is of no use to the holder of an exclusive
-/// lock.
+/// lock, and `reentrant` none to a candidate.
 fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Reason {
     let advice = match (&spec.kind, outer.kind()) {
         (Kind::Write, Kind::Read) => "a reader can't become the writer, so take `write` there",
@@ -69,6 +69,7 @@ fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Reason {
         (Kind::Permits { .. }, _) => {
             "it has taken permits that this one needs, so raise `permits`, or `take` all of them there"
         }
+        _ if spec.of_candidate => "campaign after that body has ended, or use the lock that it has",
         _ => "pass the lock down, or say `reentrant` here to take it again",
     };
     Reason::new(format_args!(
@@ -77,8 +78,8 @@ fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Reason {
     ))
 }
 
-fn join(outer: &LockGuard) -> Nested {
-    Nested::Join(outer.join())
+fn join(spec: &AcquireSpec, outer: &LockGuard) -> Nested {
+    Nested::Join(outer.join(spec))
 }
 
 /// Whether the enclosing scopes have left enough permits.

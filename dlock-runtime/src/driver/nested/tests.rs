@@ -27,11 +27,16 @@ async fn told(outer: Acquire, inner: Acquire) -> String {
 
 #[tokio::test]
 async fn it_names_who_holds_the_key_and_what_helps() {
-    let cases: [(Acquire, Acquire, &str); 6] = [
+    let cases: [(Acquire, Acquire, &str); 7] = [
         (
             |it| it,
             |it| it,
             "pass the lock down, or say `reentrant` here",
+        ),
+        (
+            |it| it,
+            LockRequest::of_candidate,
+            "campaign after that body has ended",
         ),
         (LockRequest::read, LockRequest::write, "take `write` there"),
         (
@@ -63,6 +68,7 @@ async fn it_names_who_holds_the_key_and_what_helps() {
             said.contains(", so waiting for it would never end; "),
             "{said}"
         );
+        assert_eq!(said.contains("reentrant"), helps.contains("reentrant"));
         if helps.contains("reentrant") {
             assert!(
                 !said.contains("`write`") && !said.contains("owner"),

@@ -18,7 +18,7 @@ use crate::values::error::LockError;
 use crate::values::key::Key;
 
 /// The keys of one request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Keys {
     One(Key),
     /// In any order, perhaps with duplicates.

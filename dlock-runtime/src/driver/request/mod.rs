@@ -13,8 +13,9 @@ use crate::client::queue_key::QueueKey;
 use crate::client::spec::AcquireSpec;
 use crate::driver::core::Core;
 use crate::driver::guard::LockGuard;
-use crate::driver::locked_future::{LockedFuture, OnLost};
+use crate::driver::locked_future::{LockedFuture, OnLost, boxed};
 use crate::driver::scope::ScopedGuard;
+use crate::driver::shutdown::ClosingSignal;
 use crate::link::offers;
 use crate::observe;
 use crate::values::bounds::Bounds;
@@ -30,10 +31,10 @@ pub(crate) use self::keys::Keys;
 mod keys;
 mod kind;
 
-/// A lock that is being asked for; made by [`LockPool::lock`](crate::LockPool::lock) and
+/// A request for a lock, made by [`LockPool::lock`](crate::LockPool::lock) and
 /// [`LockPool::lock_all`](crate::LockPool::lock_all).
 ///
-/// What is not set comes from the pool's [`Config`](crate::Config).
+/// Settings that it leaves out come from the pool's [`Config`](crate::Config).
 #[derive(Debug)]
 #[must_use = "nothing is locked before `acquire`, `try_acquire` or `run` is awaited"]
 pub struct LockRequest {
@@ -45,6 +46,9 @@ pub struct LockRequest {
     renew: Option<Renew>,
     bounds: Bounds,
     release: Option<Release>,
+    /// Its body is stopped when a shutdown's grace is over.
+    stops_at_shutdown: bool,
+    of_candidate: bool,
     wanted: KindWords,
 }
 
@@ -63,11 +67,14 @@ impl LockRequest {
             renew: None,
             bounds: Bounds::default(),
             release: None,
+            stops_at_shutdown: false,
+            of_candidate: false,
             wanted,
         }
     }
 
-    /// The lease: 10 ms to 24 h. Default: the pool's `default_ttl`, 30 s.
+    /// Sets the lease: 10 ms to 24 h. Default: the pool's
+    /// [`default_ttl`](crate::Config::default_ttl), 30 s.
     ///
     /// Without [`renew`](Self::renew) it must outlast the work; otherwise the lease is lost.
     pub fn ttl(mut self, ttl: Duration) -> Self {
@@ -75,7 +82,8 @@ impl LockRequest {
         self
     }
 
-    /// How long to wait while others hold the lock. Default: the pool's `default_wait`, 3 s.
+    /// Sets how long to wait while others hold the lock. Default: the pool's
+    /// [`default_wait`](crate::Config::default_wait), 3 s.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.wait = Some(wait.into());
         self
@@ -96,7 +104,7 @@ impl LockRequest {
     /// Gives up a renewed lock after this long, even if its body still runs: at least the ttl.
     /// Default: never.
     ///
-    /// It counts from the grant; of several keys, from each key's own grant, so it includes the
+    /// It counts from the grant; with several keys, from each key's own grant, so it includes the
     /// wait for the others. It bounds what a body that hangs can block: the lock is lost *then*,
     /// with [`LostCause::MaxHold`](crate::LostCause::MaxHold), and its key is freed.
     ///
@@ -120,8 +128,7 @@ impl LockRequest {
         self
     }
 
-    /// Renews the lock this often and no more, at least once. Default: for as long as the guard
-    /// lives.
+    /// Limits the number of renewals: at least 1. Default: no limit while the guard lives.
     ///
     /// After the last renewal the lease runs to its deadline, and is lost there with
     /// [`LostCause::MaxRenewals`](crate::LostCause::MaxRenewals).
@@ -143,13 +150,13 @@ impl LockRequest {
         self
     }
 
-    /// Keeps the key for at least this long after the grant, even when the work is done sooner: 10
-    /// ms to 24 h, and without [`renew`](Self::renew) no more than the ttl. Default: the key is
-    /// freed at the end.
+    /// Keeps the key for at least this long after the grant, even if the work is done sooner: 10 ms
+    /// to 24 h, and without [`renew`](Self::renew) no more than the ttl. Default: the key is freed
+    /// at the end.
     ///
-    /// For a job that all instances start at about the same time: an instance that is a little late
-    /// must not find the lock free and run the job again. The guard ends as usual; only its key
-    /// stays.
+    /// Use it for a job that all instances start at about the same time: an instance that is a
+    /// little late must not find the lock free and run the job again. The guard ends as usual; only
+    /// its key stays.
     ///
     /// # Examples
     ///
@@ -171,8 +178,9 @@ impl LockRequest {
         self
     }
 
-    /// Whether [`run`](Self::run) waits for the answer to its release, and whether it fails if the
-    /// release found nothing. Default: the pool's `release`, [`Release::Confirmed`].
+    /// Sets whether [`run`](Self::run) waits for the answer to its release, and whether it fails if
+    /// the lock was gone by then. Default: the pool's [`release`](crate::Config::release),
+    /// [`Release::Confirmed`].
     ///
     /// # Examples
     ///
@@ -189,8 +197,8 @@ impl LockRequest {
         self
     }
 
-    /// The name by which others see who holds or waits for the lock, in place of the `file:line` of
-    /// the call: for a program that takes locks on behalf of somebody, such as a scheduler.
+    /// Sets the name under which others see this holder or waiter, instead of the `file:line` of
+    /// the call. Use it in a program that takes locks on behalf of others, such as a scheduler.
     ///
     /// # Examples
     ///
@@ -209,30 +217,47 @@ impl LockRequest {
         self
     }
 
-    /// Takes the lock, waiting for it if need be.
+    /// Takes the lock, and waits for it while others hold it.
     ///
-    /// The guard is told when the lease is lost, but your work is not stopped; [`run`](Self::run)
-    /// and the attribute do that. Give the guard a name: `let _ = …` releases the lock at once, and
-    /// only `#![warn(let_underscore_drop)]` tells ([more](LockGuard#a-guard-needs-a-name)).
+    /// The guard learns when the lease is lost, but your work is not stopped; [`run`](Self::run)
+    /// and the attribute stop it. Give the guard a name: `let _ = …` releases the lock at once, and
+    /// only `#![warn(let_underscore_drop)]` reports it ([more](LockGuard#a-guard-needs-a-name)).
     ///
     /// # Errors
     /// [`LockError::Busy`] when another caller held it for the whole wait,
     /// [`LockError::WouldDeadlock`] when an enclosing locked body holds it,
-    /// [`LockError::Unavailable`] and [`LockError::Refused`] when the server did not give it,
+    /// [`LockError::Unavailable`] and [`LockError::Refused`] when the server did not grant it,
     /// [`LockError::InvalidKey`], [`LockError::Config`] and [`LockError::ShutDown`] before anything
-    /// was sent. It ends after the wait and one `command_timeout` at the latest.
+    /// was sent. The call ends at the latest after the wait and one
+    /// [`command_timeout`](crate::Config::command_timeout).
     ///
     /// # Cancel safety
-    /// May be dropped at any time: what may have been acquired is given back in the background, and
-    /// the waiters behind keep their position. Poll it where it was polled first: its timer belongs
-    /// to that runtime.
+    /// May be dropped at any time: a lock that it may have acquired is released in the background,
+    /// and the waiters behind it keep their position. Poll it on the runtime that polled it first,
+    /// to which its timer belongs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let lock = pool.lock("report").acquire().await?;
+    ///
+    /// let impatient = pool.lock("report").wait(Duration::from_millis(10));
+    /// assert!(impatient.acquire().await.unwrap_err().is_busy());
+    ///
+    /// lock.release().await?; // or drop it
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let (core, specs) = self.specs()?;
         specs.acquire(&core).await
     }
 
-    /// Takes the lock if it is free; `None` if another caller holds it. Tries once, whatever `wait`
-    /// says.
+    /// Takes the lock if it is free; returns `None` if another caller holds it. Tries once,
+    /// regardless of [`wait`](Self::wait).
     ///
     /// Give the guard a name, `if let Some(lock) = …`: with `.is_some()` or `Some(_)` the lock may
     /// be free again before the next line.
@@ -261,18 +286,19 @@ impl LockRequest {
         }
     }
 
-    /// Takes the lock, runs the body under it, and gives it back.
+    /// Takes the lock, runs the body under it, and releases it.
     ///
-    /// The body is stopped when the lease is lost: no poll of it starts after the deadline.
+    /// The body is stopped when the lease is lost: no poll of it starts after the deadline. It is also
+    /// stopped when a shutdown's [grace](crate::Config::shutdown_grace) is over, and then its lock is
+    /// released.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease ended before the body
-    /// did, or a [strict](crate::Release::Strict) release failed: then what the body returned is
-    /// dropped, and the log says so.
+    /// did, or a [strict](crate::Release::Strict) release failed: the body's value is then dropped,
+    /// and a log event reports it.
     ///
     /// # Cancel safety
-    /// May be dropped at any time: the body is dropped, and the lock is given back in the
-    /// background.
+    /// May be dropped at any time: the body is dropped, and the lock is released in the background.
     ///
     /// # Examples
     ///
@@ -281,34 +307,52 @@ impl LockRequest {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
     /// let pool = LockPool::connect("memory://").await?;
     /// let written = pool.lock("report").run(async |lock| format!("written under {}", lock.fence())).await?;
+    ///
+    /// let nested = pool.lock("report").run(async |_| pool.lock("report").acquire().await.map(drop));
+    /// let error = nested.await?.unwrap_err(); // the lock that it waits for is its own
+    /// assert!(matches!(error, LockError::WouldDeadlock { .. }));
     /// # let _ = written; Ok(()) }
     /// ```
     pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
-        let (core, specs) = self.specs()?;
         let body = async move {
             match ScopedGuard::innermost() {
                 Some(guard) => Some(body(&guard).await),
                 None => None, // unreachable: a body is polled inside its lock's scope
             }
         };
-        let ran = LockedFuture::new(
-            Box::pin(async move { specs.acquire(&core).await }),
-            body,
-            OnLost::Cancel,
-        )
-        .await
-        .inspect_err(|error| match error {
-            // The caller can't see whether the body succeeded.
-            LockError::Lost {
-                key,
-                finished: true,
-                ..
-            } if size_of::<T>() > 0 => observe::value_dropped(key.parts()),
-            _ => {}
+        let ran = self.stopped_at_shutdown().around(body)?.await;
+        let ran = ran.inspect_err(|error| {
+            if size_of::<T>() > 0 {
+                tell_dropped(error);
+            }
         })?;
         ran.ok_or_else(|| {
             LockError::config("the body was polled outside its lock; please report this")
         })
+    }
+
+    /// Puts the lock around this body.
+    pub(crate) fn around<F: Future>(self, body: F) -> Result<LockedFuture<F>, LockError> {
+        let (core, specs) = self.specs()?;
+        let acquire = boxed(move || async move { specs.acquire(&core).await });
+        Ok(LockedFuture::new(acquire, body, OnLost::Cancel))
+    }
+
+    /// A body runs under it that may be dropped.
+    pub(crate) fn stopped_at_shutdown(mut self) -> Self {
+        self.stops_at_shutdown = true;
+        self
+    }
+
+    /// It is a campaign.
+    pub(crate) fn of_candidate(mut self) -> Self {
+        self.of_candidate = true;
+        self
+    }
+
+    /// That of its pool.
+    pub(crate) fn closing_signal(&self) -> Arc<ClosingSignal> {
+        self.core.closing_signal().clone()
     }
 
     /// Checks the whole request; every setting that can't work is in one error.
@@ -361,6 +405,7 @@ impl LockRequest {
             key,
             kind: kind.clone(),
             reentrant: self.wanted.is_reentrant(),
+            of_candidate: self.of_candidate,
             terms: LeaseTerms {
                 ttl,
                 renew: interval,
@@ -369,6 +414,7 @@ impl LockRequest {
             },
             wait,
             release,
+            stops_at_shutdown: self.stops_at_shutdown,
             site: self.site,
         };
         let specs = self.keys.specs(|key| Ok(spec(self.core.name(key)?)))?;
@@ -382,6 +428,18 @@ impl LockRequest {
             (core, AcquireSpecs::One(spec)) => Ok((core, spec)),
             (_, AcquireSpecs::All(_)) => panic!("one key"),
         }
+    }
+}
+
+/// Reports the value of a body that ended after its lease: the caller can't see whether it succeeded.
+pub(crate) fn tell_dropped(error: &LockError) {
+    if let LockError::Lost {
+        key,
+        finished: true,
+        ..
+    } = error
+    {
+        observe::value_dropped(key.parts());
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::lease_cell::LeaseCell;
+use super::status::PoolCounts;
 use super::waiting::FirstAcquire;
 use crate::client::lease::{Lease, LeaseTerms};
 use crate::client::spec::AcquireSpec;
@@ -21,7 +22,7 @@ use crate::client::tokens::{self, Action, Attempt};
 use crate::client::{Client, ClientActions, ClientHost, ClientRules, ClientWaker, Told};
 use crate::link::clock::Clock;
 use crate::link::command_error::CommandError;
-use crate::observe::{self, PoolCounts};
+use crate::observe;
 use crate::strangers::CallersWaker;
 use crate::sync::{Mutex, MutexGuard};
 use crate::values::key::KeyParts;
@@ -111,10 +112,29 @@ pub(super) struct ClientState {
     pub(super) is_draining: bool,
     /// The pool is gone: the watchdog's thread ends when nothing is left to clean up.
     pub(super) closing: bool,
+    /// `memory://`: the lease whose task looks at what is held and waited for.
+    pub(super) looker: Option<Token>,
+}
+
+/// What a pool has at one moment.
+pub(super) struct PoolSnapshot {
+    pub(super) counts: PoolCounts,
+    /// Each lock that is held, by its holder's lease.
+    pub(super) held: Vec<Arc<LeaseCell>>,
+    /// Each call that waits.
+    pub(super) waiting: Vec<Arc<AcquireSpec>>,
 }
 
 impl ClientState {
-    pub(super) fn counts(&self) -> PoolCounts {
+    pub(super) fn snapshot(&self) -> PoolSnapshot {
+        PoolSnapshot {
+            counts: self.counts(),
+            held: self.client.tokens.holders().cloned().collect(),
+            waiting: self.client.queues.waiters().cloned().collect(),
+        }
+    }
+
+    fn counts(&self) -> PoolCounts {
         let census = self.client.tokens.census();
         PoolCounts {
             held: census.held,
@@ -179,6 +199,7 @@ impl SharedClient {
                 next_stray: Moment::default(),
                 is_draining: false,
                 closing: false,
+                looker: None,
             }),
             clock,
             command_timeout,
@@ -286,7 +307,7 @@ impl SharedClient {
                     holder.freed(found);
                 }
             }
-            Action::Renew { .. } | Action::Cancel { .. } => {}
+            Action::Renew { .. } | Action::Verify { .. } | Action::Cancel { .. } => {}
         }
     }
 }

@@ -271,7 +271,7 @@ impl Leader {
         let by = (self.queue_key(), self.epoch);
         let sends = core.tell(now, |client, told| client.sending(by, &sent, told));
         sends.then(|| {
-            let open = OpenAttempt::new(core, Some(&self.spec), sent, link);
+            let open = OpenAttempt::of_queue(core, &self.spec, sent, link);
             (open, within)
         })
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::look::Look;
 use crate::client::tokens::Action;
 use crate::driver::lease_cell::LeaseCell;
 use crate::driver::shared::{PoolTokens, SharedClient};
@@ -17,6 +18,7 @@ use crate::link::command_error::CommandError;
 use crate::link::{Backend, Link, RENEWALS_AT_ONCE};
 use crate::observe::{self, Observers};
 use crate::rules::commands::{Cancelled, Claim, Keep, Renewal, RenewalCount, Renewed};
+use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -30,11 +32,21 @@ pub(super) struct LeaseTable {
     pub(super) observers: Arc<Observers>,
     /// The runtime of the watchdog's thread, if it has one.
     pub(super) runtime: Mutex<Option<Handle>>,
+    /// What the tasks of `memory://` look with, one at a time.
+    pub(super) look: Mutex<Look>,
 }
+
+/// Why an answer renewed less than it was asked for.
+const NOT_RENEWED: &str = "the server answered, but did not renew it: this user may lack a right, which `LockPool::check` names, or it is a replica by now, or too few replicas confirmed it";
 
 /// Commands to send.
 pub(super) enum Job {
     Renew(RenewalBatch),
+    Verify {
+        token: Token,
+        claim: Claim,
+        within: Duration,
+    },
     Cancel {
         token: Token,
         claim: Claim,
@@ -89,6 +101,16 @@ impl LeaseTable {
         connected.or_else(|error| self.backend.any_ready(key).ok_or(error))
     }
 
+    /// The same for a question, which no order binds to others: a connection that works, of whatever
+    /// runtime, comes before one that has to be made.
+    async fn any_link(&self, key: &str, within: Duration) -> Result<Arc<dyn Link>, CommandError> {
+        let ready = self.backend.ready(key, self.shared.clock.now());
+        match ready.or_else(|| self.backend.any_ready(key)) {
+            Some(link) => Ok(link),
+            None => self.backend.connect(key, within).await,
+        }
+    }
+
     /// Announces what happened, and returns the commands to send, in batches.
     pub(super) fn sort(&self, actions: Vec<Action<Arc<LeaseCell>>>) -> Vec<Job> {
         let (mut jobs, mut renewals) = (Vec::new(), Vec::with_capacity(actions.len()));
@@ -99,6 +121,15 @@ impl LeaseTable {
                     renewal,
                     within,
                 } => renewals.push((token, renewal, within)),
+                Action::Verify {
+                    token,
+                    claim,
+                    within,
+                } => jobs.push(Job::Verify {
+                    token,
+                    claim,
+                    within,
+                }),
                 Action::Cancel {
                     token,
                     claim,
@@ -163,6 +194,21 @@ impl LeaseTable {
 pub(super) async fn carry_out(leases: Arc<LeaseTable>, job: Job) {
     match job {
         Job::Renew(batch) => renew(leases, batch).await,
+        Job::Verify {
+            token,
+            claim,
+            within,
+        } => {
+            let within = within.min(leases.shared.command_timeout);
+            let mut report = VerifyReport {
+                leases,
+                token,
+                is_ours: None,
+            };
+            if let Ok(link) = report.leases.any_link(&claim.key, within).await {
+                report.is_ours = link.still_holds(&claim, within).await.ok();
+            }
+        }
         Job::Cancel {
             token,
             claim,
@@ -202,16 +248,26 @@ async fn renew(leases: Arc<LeaseTable>, batch: RenewalBatch) {
         let sent = leases.shared.clock.now();
         Ok::<_, CommandError>((sent, link.renew(&items, within).await?))
     };
-    match answered.await {
-        Ok(answered) => {
-            report.sent = Some(answered);
-            leases.warned.store(false, Ordering::Relaxed);
+    let failed = match answered.await {
+        Ok((sent, answers)) => {
+            let at = Renewed::first_failed(&answers);
+            report.sent = Some((sent, answers));
+            at.and_then(|at| items.get(at)).map(|it| {
+                (
+                    &it.claim.key,
+                    CommandError::Unsent(Reason::new(NOT_RENEWED)),
+                )
+            })
         }
-        Err(why) => {
-            if !leases.warned.swap(true, Ordering::Relaxed) {
-                observe::renewals_fail(leases.shared.parts(key), items.len(), &why);
-            }
+        Err(why) => Some((key, why)),
+    };
+    let had_failed = leases.warned.swap(failed.is_some(), Ordering::Relaxed);
+    match failed {
+        Some((key, why)) if !had_failed => {
+            observe::renewals_fail(leases.shared.parts(key), items.len(), &why);
         }
+        None if had_failed => observe::renewals_go_on(leases.shared.parts(key)),
+        _ => {}
     }
 }
 
@@ -247,6 +303,21 @@ impl Drop for RenewReport<'_> {
                 each.filter_map(|(token, outcome)| tokens.renewed(*token, sent, outcome, now));
             news.collect::<Vec<_>>()
         });
+    }
+}
+
+/// Reports a question about a holder on drop, as failed unless it was answered.
+struct VerifyReport {
+    leases: Arc<LeaseTable>,
+    token: Token,
+    is_ours: Option<bool>,
+}
+
+impl Drop for VerifyReport {
+    fn drop(&mut self) {
+        let (token, is_ours) = (self.token, self.is_ours);
+        self.leases
+            .report(|tokens, now| tokens.verified(token, is_ours, now));
     }
 }
 

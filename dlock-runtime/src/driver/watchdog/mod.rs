@@ -3,13 +3,15 @@
 //!
 //! Two hosts: `thread` for remote servers (so that a body that blocks its executor, or a runtime
 //! that ends, loses no lease) and `caller` for `memory://` (all steps stay on the caller's runtime,
-//! whose clock may be paused). `lease_table` is what both do.
+//! whose clock may be paused). `lease_table` is what both do, and `look` what both tell operators once
+//! a second.
 //!
 //! Never in this folder: when to renew, or when a lease is over (`client::lease`,
 //! `client::tokens`).
 
 mod caller;
 mod lease_table;
+mod look;
 mod thread;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ use std::time::Duration;
 use self::lease_table::LeaseTable;
 use crate::client::tokens::{Census, Extension};
 use crate::link::{Backend, Link, WatchdogKind};
-use crate::observe::{Observers, PoolCounts};
+use crate::observe::Observers;
 use crate::rules::commands::{Claim, Keep, Renewed};
 use crate::strangers::beside_others;
 use crate::values::error::LockError;
@@ -28,8 +30,7 @@ use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
 use super::lease_cell::LeaseCell;
-use super::shared::SharedClient;
-use crate::client::spec::AcquireSpec;
+use super::shared::{PoolSnapshot, SharedClient};
 
 /// The least time between two clean-ups of unknown grants.
 const STRAYS_AT_LEAST_APART: Duration = Duration::from_millis(50);
@@ -55,6 +56,7 @@ impl Watchdog {
             warned: AtomicBool::new(false),
             observers,
             runtime: Mutex::default(),
+            look: Mutex::default(),
         });
         if kind == WatchdogKind::Thread {
             thread::start(leases.clone())?;
@@ -183,16 +185,26 @@ impl Watchdog {
         self.shared().announce(lost);
     }
 
+    /// A message says that the holder of this token was evicted: the server is asked.
+    pub(crate) fn doubted(&self, token: Token, key: &str, is_proved: bool) {
+        let mut state = self.shared().lock();
+        let holder = (state.client.tokens).doubted(token, key, is_proved);
+        drop(state);
+        // Only wakes the watchdog: the caller is in a place where no command may be sent.
+        match (holder, self.kind) {
+            (None, _) => {}
+            (Some(_), WatchdogKind::Thread) => self.shared().wake.notify_one(),
+            (Some(cell), WatchdogKind::Caller) => cell.notify(),
+        }
+    }
+
     pub(crate) fn census(&self) -> Census {
         self.shared().lock().client.tokens.census()
     }
 
     /// How many locks there are in which state, their holders, and the calls that wait.
-    pub(crate) fn snapshot(&self) -> (PoolCounts, Vec<Arc<LeaseCell>>, Vec<Arc<AcquireSpec>>) {
-        let state = self.shared().lock();
-        let held = state.client.tokens.holders().cloned().collect();
-        let waiting = state.client.queues.waiters().cloned().collect();
-        (state.counts(), held, waiting)
+    pub(super) fn snapshot(&self) -> PoolSnapshot {
+        self.shared().lock().snapshot()
     }
 
     /// The keys of all locks that are held.
@@ -200,16 +212,39 @@ impl Watchdog {
         self.shared().lock().client.tokens.held()
     }
 
-    /// Ends when no token is left.
-    pub(crate) async fn drained(&self) {
+    /// The leases of all locks that are held.
+    pub(crate) fn holders(&self) -> Vec<Arc<LeaseCell>> {
+        self.shared()
+            .lock()
+            .client
+            .tokens
+            .holders()
+            .cloned()
+            .collect()
+    }
+
+    /// Ends when this holds. It is asked at once, and soon after a token may have been forgotten, or
+    /// somebody [says](Self::look_again) so. Needs timers.
+    pub(super) async fn when(&self, is_so: impl Fn() -> bool) {
         loop {
             let fewer = self.shared().fewer.notified();
             self.shared().lock().is_draining = true;
-            if self.census() == Census::default() {
+            let begun = self.shared().clock.now();
+            if is_so() {
                 return;
             }
+            let took = begun.until(self.shared().clock.now());
             beside_others(fewer).await;
+            // Each of many locks that end is a reason to look at all that are left.
+            if !took.is_zero() {
+                tokio::time::sleep(took).await;
+            }
         }
+    }
+
+    /// What [`when`](Self::when) waits for may hold now.
+    pub(super) fn look_again(&self) {
+        self.shared().fewer.notify_waiters();
     }
 
     /// In a forked child: leaks what it shared with the watchdog's thread, which does not exist

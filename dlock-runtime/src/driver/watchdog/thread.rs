@@ -10,9 +10,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::lease_table::{self, LeaseTable};
+use super::look::Look;
 use crate::client::tokens::Census;
 use crate::link::command_error::CommandError;
-use crate::observe::{self, Gauges};
+use crate::observe;
 use crate::values::error::{LockError, Reason};
 use crate::values::moment::Moment;
 
@@ -20,7 +21,7 @@ use crate::values::moment::Moment;
 /// due later than that needs no wake-up, so an acquire seldom costs one.
 const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
-/// How many seconds pass until the recorder of metrics is asked for again.
+/// How many looks pass until the recorder of metrics is asked for again.
 const RECORDER_EVERY: u32 = 10;
 
 /// For how long the clean-ups of a closed pool go on.
@@ -61,10 +62,15 @@ async fn watch(leases: &Arc<LeaseTable>) {
         tokio::spawn(task); // it ends with this thread's runtime
     }
     let mut close_at = None;
-    let mut gauges = GaugeTimer::default();
+    let (mut look, mut looks) = (Look::default(), 0_u32);
     loop {
         let now = leases.shared.clock.now();
-        gauges.tick(leases, now);
+        if leases.observers.want_looks() && look.if_due(leases, now) {
+            looks = looks.wrapping_add(1);
+            if looks.is_multiple_of(RECORDER_EVERY) {
+                leases.observers.renew();
+            }
+        }
         let (actions, next, closing) = {
             let mut state = leases.shared.lock();
             let actions = state.client.tokens.due(now);
@@ -90,29 +96,6 @@ async fn watch(leases: &Arc<LeaseTable>) {
             .min(CHECK_AT_LEAST_EVERY);
         let woken = leases.shared.wake.notified();
         let _ = tokio::time::timeout(round_up(pause), woken).await;
-    }
-}
-
-/// Sets the gauges once a second.
-#[derive(Default)]
-struct GaugeTimer {
-    gauges: Gauges,
-    next: Moment,
-    times: u32,
-}
-
-impl GaugeTimer {
-    fn tick(&mut self, leases: &LeaseTable, now: Moment) {
-        if cfg!(not(feature = "metrics")) || now < self.next {
-            return;
-        }
-        self.next = now.plus(CHECK_AT_LEAST_EVERY);
-        self.times = self.times.wrapping_add(1);
-        if self.times.is_multiple_of(RECORDER_EVERY) {
-            leases.observers.renew();
-        }
-        let counts = leases.shared.lock().counts();
-        self.gauges.set(counts);
     }
 }
 

@@ -30,7 +30,7 @@ const FIRST_FEW: usize = 4;
 /// command blocks the server for long; a database of a million keys takes some seconds, however
 /// many match. A lock that is held all the time is returned at least once, and may be returned
 /// twice; one that is taken or freed meanwhile may be missing, and so may one that moves to another
-/// master of a cluster. Locks that nobody holds are left out, also while somebody waits for them.
+/// master of a cluster. Locks that nobody holds are left out, even while somebody waits for them.
 #[must_use = "it asks the server only when `next_page` is called"]
 pub struct Listing {
     core: Arc<Core>,
@@ -82,8 +82,8 @@ impl Listing {
         self
     }
 
-    /// Why masters were left out, one error for each: their locks are not in this list. Complete
-    /// after the last page; empty without [`partial`](Self::partial).
+    /// Returns why masters were left out, one error for each: their locks are not in this list. It
+    /// is complete after the last page, and empty without [`partial`](Self::partial).
     #[must_use]
     pub fn missing(&self) -> &[LockError] {
         &self.missing
@@ -95,16 +95,15 @@ impl Listing {
         self
     }
 
-    /// The next locks, at most 50; `None` after the last. A page may be empty, so that a long way
-    /// between two matches does not keep the caller waiting.
+    /// Returns the next locks, at most 50; `None` after the last. A page may be empty, so that a
+    /// long stretch between two matches does not keep the caller waiting.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer, or the
-    /// user may not `SCAN`: the position is kept, so the call may be repeated, unless the connection
-    /// was lost, and the position with it: begin a new list. [`LockError::Config`] behind a
-    /// proxy that shards ([`Config::counter_per_slot`](crate::Config::counter_per_slot)), which
-    /// could list one shard only. [`LockError::InvalidKey`] if the pattern has no wildcard and
-    /// can't name a lock.
+    /// user may not `SCAN`. The position is kept, so the call may be repeated; if the connection
+    /// was lost, so is the position: begin a new list. [`LockError::Config`] behind a proxy that
+    /// shards ([`Config::counter_per_slot`](crate::Config::counter_per_slot)), which could list one
+    /// shard only. [`LockError::InvalidKey`] if the pattern has no wildcard and can't name a lock.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: the next call returns the same locks.

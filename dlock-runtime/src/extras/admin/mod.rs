@@ -19,25 +19,26 @@ use crate::link::offers::WantedOffer;
 use crate::rules::commands::{Claim, Keep};
 use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
-use crate::values::report::{Fingerprint, HolderSearch, LockReport, Part, Stored};
+use crate::values::report::{Fingerprint, HolderSearch, LockReport, Notice, Part, Stored};
 
-/// Looks at the locks of a server, and ends a hold: for an administrator's page or tool, from
+/// An administrator's view of the locks of a server, which can also end a hold, from
 /// [`LockPool::admin`](crate::LockPool::admin).
 ///
 /// It sees the locks of every process in the pool's namespace; of `memory://`, those of this pool.
-/// It shows no token and no value: a holder is a [`Fingerprint`]. On a server that runs no scripts
-/// it does the same, except that it evicts only holders of exclusive locks.
+/// It shows neither tokens nor values: a holder is named by its [`Fingerprint`]. On a server
+/// without scripts it does the same, except that it evicts only holders of exclusive locks.
 ///
 /// # Rights
-/// Those of locks, and `+scan` for [`list`](Self::list) and [`watch`](Self::watch) with a pattern
-/// that has wildcards. A user that only looks needs few of them, but `+eval` too: a script reads the
-/// locks of readers, permits and owners.
+/// It needs the [rights for locks](crate#rights), of which `publish` and the channels serve to tell
+/// an evicted holder, and `+scan` for [`list`](Self::list) and [`watch`](Self::watch) with a pattern
+/// that has wildcards. A user that only looks needs few of them, but it does need `+eval`: a script
+/// reads the locks of readers, permits and owners.
 ///
 /// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
-/// use dlock_runtime::{Eviction, LockPool};
+/// use dlock_runtime::{Eviction, LockPool, LostCause, Notice};
 ///
 /// let pool = LockPool::connect("memory://").await?;
 /// let held = pool.lock("item:7").acquire().await?;
@@ -52,9 +53,9 @@ use crate::values::report::{Fingerprint, HolderSearch, LockReport, Part, Stored}
 ///
 /// let lock = admin.show("item:7").await?.expect("it is held");
 /// let holder = lock.holders()[0].fingerprint();
-/// assert_eq!(admin.evict("item:7", holder).await?, Eviction::Done);
+/// assert_eq!(admin.evict("item:7", holder).await?, Eviction::Done(Notice::Sent));
+/// assert_eq!(held.lost().await, LostCause::Gone);
 /// assert_eq!(admin.evict("item:7", holder).await?, Eviction::Free);
-/// assert!(held.verify().await.is_err());
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -65,30 +66,31 @@ impl Admin {
         Self(core)
     }
 
-    /// Whether a server knows who waits for a lock. With [several
-    /// servers](crate::Config::redlock) nobody queues at any of them, so the reports have no waiters.
+    /// Returns whether a server knows who waits for a lock. With [several
+    /// servers](crate::Config::redlock) nobody queues at any of them, so the reports have no
+    /// waiters.
     #[must_use]
     pub fn sees_waiters(&self) -> bool {
         self.0.has_queues()
     }
 
-    /// The locks whose keys match a glob pattern, page by page; nothing is sent before
+    /// Lists the locks whose keys match a glob pattern, page by page; nothing is sent before
     /// [`Listing::next_page`].
     ///
-    /// The pattern is for keys as a program writes them, without the namespace: `*` is any text,
-    /// `?` one character, `[a-c]` one of these, `[^a]` any other, and `\` takes the next character
-    /// as it is. Without any of these it names one lock, which is looked at directly.
+    /// The pattern is for keys as a program writes them, without the namespace: `*` matches any
+    /// text, `?` one character, `[a-c]` one of these, `[^a]` any other, and `\` takes the next
+    /// character as it is. Without any of these it names one lock, which is read directly.
     pub fn list(&self, pattern: impl Into<String>) -> Listing {
         Listing::of(self.0.clone(), &pattern.into())
     }
 
-    /// One lock with all its holders and its queue; `None` if nothing stands at the key and nobody
-    /// waits. Of very many holders or waiters the first 10,000
+    /// Reads one lock with all its holders and its queue; returns `None` if nothing is stored at
+    /// the key and nobody waits. Of very many holders or waiters it reads the first 10,000
     /// ([`is_whole`](LockReport::is_whole)).
     ///
     /// # Errors
     /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] or [`LockError::Refused`] when the
-    /// server does not answer. What is not dlock's is a [`LockKind`](crate::LockKind), not an
+    /// server does not answer. Data that is not dlock's is a [`LockKind`](crate::LockKind), not an
     /// error.
     ///
     /// # Cancel safety
@@ -121,25 +123,26 @@ impl Admin {
         Ok(stored.report(key.bare()))
     }
 
-    /// Ends a hold now: releases the lock in its holder's stead, and grants it to the next waiter at
-    /// once. A `DEL` would leave the waiters to their polls, and could hit the next holder.
+    /// Ends a hold now: releases the lock in place of its holder, and grants it to the next waiter
+    /// at once. A `DEL` would leave the waiters to their polls, and could hit the next holder.
     ///
-    /// The holder is *not* stopped by that. Its body runs on until it notices: at its next renewal
-    /// or [`verify`](crate::LockGuard::verify), which say
-    /// [`LostCause::Gone`](crate::LostCause::Gone), and without either not before its deadline. Until
-    /// then two bodies may run; only a resource that checks the fencing token is safe from the
-    /// evicted one. So evict a holder that is known to be dead or stuck. `min_hold` does not protect
-    /// a holder, and what it keeps can be evicted too.
+    /// Then tells the holder, if that is possible ([`Notice`]). The holder asks the server, and its
+    /// lease is lost with [`LostCause::Gone`](crate::LostCause::Gone), which stops a body within a
+    /// round trip. A holder that is not told keeps running until its next renewal or
+    /// [`verify`](crate::LockGuard::verify), and without either until its deadline. Until it stops,
+    /// two bodies may run; only a resource that checks the fencing token is safe from the evicted
+    /// one. So evict only a holder that is known to be dead or stuck. `min_hold` does not protect a
+    /// holder, and a key that it keeps can be evicted, too.
     ///
     /// # Errors
     /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] when the server does not answer (the
-    /// holder may have been evicted: ask again); [`LockError::Refused`] for what is not a lock, or
-    /// of another version of dlock; [`LockError::Config`] for a holder of many, on a server without
-    /// scripts.
+    /// holder may have been evicted: call it again); [`LockError::Refused`] for data that is not a
+    /// lock, or for a lock of another version of dlock; [`LockError::Config`] for one of several
+    /// holders on a server without scripts.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves it open whether the holder was evicted. Ask again: it is
-    /// idempotent.
+    /// After the future is dropped it is unknown whether the holder was evicted, and told. Call it
+    /// again: the call is idempotent.
     ///
     /// # Examples
     ///
@@ -190,15 +193,16 @@ impl Admin {
                 .await
                 .map_err(to_error)?;
             if released.found {
-                return Ok(Eviction::Done);
+                let told = link.tell_evicted(&claim, within).await;
+                return Ok(Eviction::Done(told.unwrap_or(Notice::Failed)));
             }
         }
         Ok(Eviction::NoSuchHolder)
     }
 
-    /// Follows the locks whose keys match a pattern, as in [`list`](Self::list): what is there, and
-    /// then each change. It lists them again and again, once a second by default
-    /// ([`Watch::every`]): Redis does not tell who holds a lock by itself.
+    /// Follows the locks whose keys match a pattern, as in [`list`](Self::list): reports what is
+    /// there, and then each change. It lists them repeatedly, once a second by default
+    /// ([`Watch::every`]), because Redis does not announce who holds a lock.
     pub fn watch(&self, pattern: impl Into<String>) -> Watch {
         Watch::of(self.0.clone(), pattern.into())
     }
@@ -253,13 +257,14 @@ impl fmt::Debug for Admin {
     }
 }
 
-/// What became of [`Admin::evict`].
+/// The result of [`Admin::evict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[must_use = "nobody may have been evicted"]
 pub enum Eviction {
-    /// That holder no longer holds the lock, and the next waiter has been granted it.
-    Done,
+    /// That holder no longer holds the lock, and the next waiter has been granted it; whether the
+    /// holder was told.
+    Done(Notice),
     /// The lock is held, but not by that holder; nothing was changed.
     NoSuchHolder,
     /// Nobody holds the lock; nothing was changed.

@@ -24,12 +24,11 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// How many holders of each lock are compared one by one.
 const COMPARED: usize = 64;
 
-/// Follows locks, from [`Admin::watch`](crate::Admin::watch).
+/// A watch that follows locks, from [`Admin::watch`](crate::Admin::watch).
 ///
 /// It compares one pass of [`Listing`] with the one before, so it misses what comes and goes
-/// between the two, and it tells of a change up to one interval and one pass late. It follows up to
-/// 10,000 locks; between two passes it does nothing, and without a call of [`next`](Self::next) it
-/// does nothing either.
+/// between the two, and it reports a change up to one interval and one pass late. It follows up to
+/// 10,000 locks. It does nothing between two passes, or without a call of [`next`](Self::next).
 #[must_use = "it asks the server only when `next` is called"]
 pub struct Watch {
     core: Arc<Core>,
@@ -58,7 +57,7 @@ struct SeenLock {
     waiter_count: usize,
 }
 
-/// Something that changed at a lock.
+/// A change at a lock, from [`Watch::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockChange {
     key: String,
@@ -66,37 +65,37 @@ pub struct LockChange {
     lock: Option<LockReport>,
 }
 
-/// What changed at a lock since the pass before.
+/// The kind of a change since the pass before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Change {
-    /// It was there when the watch began.
+    /// The lock was there when the watch began.
     Found,
-    /// It is held now, and was free.
+    /// The lock was free, and is now held.
     Taken,
-    /// Its holders changed.
+    /// The lock's holders changed.
     Holders,
-    /// Its holders are the same, but another number waits, or another is first.
+    /// The holders are the same, but the number of waiters or the first waiter changed.
     Queue,
-    /// Nobody holds it any more. Or it moved to another master of a cluster while a pass went by,
-    /// and the next pass tells that it is [taken](Self::Taken).
+    /// Nobody holds the lock any more; or it moved to another master of a cluster during a pass,
+    /// and the next pass reports it as [taken](Self::Taken).
     Freed,
 }
 
 impl LockChange {
-    /// The lock's key, without the namespace.
+    /// Returns the lock's key, without the namespace.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What changed.
+    /// Returns what changed.
     #[must_use]
     pub fn change(&self) -> Change {
         self.change
     }
 
-    /// The lock as it is now; `None` if nobody holds it any more.
+    /// Returns the lock as it is now; `None` if nobody holds it any more.
     #[must_use]
     pub fn lock(&self) -> Option<&LockReport> {
         self.lock.as_ref()
@@ -118,7 +117,7 @@ impl Watch {
         }
     }
 
-    /// How long it waits between the end of one pass and the next; at least 100 ms.
+    /// Sets how long to wait between the end of one pass and the next; at least 100 ms.
     pub fn every(self, interval: Duration) -> Self {
         Self {
             every: interval.max(SHORTEST),
@@ -126,10 +125,10 @@ impl Watch {
         }
     }
 
-    /// The next change; waits until there is one.
+    /// Waits for the next change, and returns it.
     ///
     /// # Errors
-    /// As [`Listing::next_page`]; the next call begins a new pass, which tells of changes that
+    /// As [`Listing::next_page`]; the next call begins a new pass, which reports changes that
     /// happened meanwhile. [`LockError::Config`] if more than 10,000 locks match.
     ///
     /// # Cancel safety

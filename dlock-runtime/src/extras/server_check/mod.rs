@@ -334,7 +334,7 @@ fn replication(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
             Concern::Replication,
             Matters, // the default, and often chosen: with it, calls fail while replicas are away
             format_args!(
-                "`min-replicas-to-write` is 0 and replicas are connected ({replicas}): a master that is cut off from them goes on granting locks while one of them is promoted, so two may hold one"
+                "`min-replicas-to-write` is 0 and replicas are connected ({replicas}): a master that is cut off from them keeps granting locks while one of them is promoted, so two may hold one"
             ),
             "type `CONFIG SET min-replicas-to-write 1`, then `CONFIG REWRITE`; locks then end at their deadline while no replica is connected",
         )),

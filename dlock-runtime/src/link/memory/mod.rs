@@ -28,9 +28,10 @@ use crate::link::batched::{BatchedAnswer, ReleaseCommand};
 use crate::link::memory::data::Data;
 use crate::rules::commands::{Acquire, Acquired, Claim, GivenBack, Keep, Polled, PushedGrant};
 use crate::rules::{Publish, Reached, Server};
+use crate::values::entry;
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
-use crate::values::report::Scanned;
+use crate::values::report::{Notice, Scanned};
 
 /// The address of the only listener: the pool that this server belongs to.
 const ADDRESS: &str = "here";
@@ -73,8 +74,8 @@ impl Memory {
 }
 
 impl MemoryShared {
-    /// Runs a command, then tells the listener which waiters it granted a lock to, and gives hints,
-    /// after the server is unlocked.
+    /// Runs a command, then tells the listener which waiters it granted a lock to and who was evicted,
+    /// and gives hints, after the server is unlocked.
     fn run<T>(&self, command: impl FnOnce(&mut Server, u64, &mut Outbox) -> T) -> T {
         let mut outbox = Outbox::default();
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,6 +88,9 @@ impl MemoryShared {
             }
             for key in outbox.freed {
                 listener.freed(&key);
+            }
+            if let Some(Claim { key, value, .. }) = outbox.evicted {
+                listener.evicted(&key, &value, true);
             }
         }
         answer
@@ -107,6 +111,18 @@ struct Outbox {
     grants: Vec<PushedGrant>,
     /// The keys of hints.
     freed: Vec<Arc<str>>,
+    evicted: Option<Claim>,
+}
+
+impl Outbox {
+    fn tell_evicted(&mut self, claim: &Claim) -> Notice {
+        let holder = entry::of_holder(&claim.value);
+        if holder.is_none_or(|entry| entry.address != ADDRESS) {
+            return Notice::NoAddress;
+        }
+        self.evicted = Some(claim.clone());
+        Notice::Sent
+    }
 }
 
 impl Publish for Outbox {
@@ -252,6 +268,7 @@ impl MemoryShared {
                 let all = keys.iter().map(|key| server.inspect(key, part, time));
                 all.collect::<Vec<_>>().into()
             }
+            LinkCommand::TellEvicted(claim) => outbox.tell_evicted(claim).into(),
             LinkCommand::Ping => ().into(),
             LinkCommand::Check => Vec::<Answers>::new().into(),
         }

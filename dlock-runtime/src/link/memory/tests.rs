@@ -38,6 +38,8 @@ impl Listener for Curious {
         self.told.send((grant, since, value)).unwrap();
     }
 
+    fn evicted(&self, _: &str, _: &str, _: bool) {}
+
     fn disconnected(&self) {}
 }
 

@@ -12,15 +12,27 @@ use super::io_task::IoTask;
 use super::reply_bound::{Bounded, ReplyBound};
 use crate::link::command_error::CommandError;
 use crate::values::config::{Credentials, Login, Stream};
-use crate::values::error::Reason;
+use crate::values::error::{Reason, Refusal};
 
 /// Whom to log in as; the program may have to be asked.
 pub(crate) async fn credentials(login: &Login) -> Result<Credentials, CommandError> {
     login.credentials().await.map_err(|why| {
-        CommandError::Unsent(Reason::new(format_args!(
+        CommandError::NoLogin(Reason::new(format_args!(
             "the provider of `Config::credentials` failed: {why}"
         )))
     })
+}
+
+/// What a refused login means: a provider may give a better one next time.
+pub(crate) fn of_login(login: &Login, error: CommandError) -> CommandError {
+    match error {
+        CommandError::Refused(Refusal::Auth, why) if login.is_asked() => {
+            CommandError::NoLogin(Reason::new(format_args!(
+                "the server refuses the credentials that the provider gave: {why}"
+            )))
+        }
+        error => error,
+    }
 }
 
 /// Logs in on a stream, of which no more is read than the bound allows. The connection ends with the

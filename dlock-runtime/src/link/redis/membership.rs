@@ -24,6 +24,9 @@ pub(crate) struct NodePlan {
     pub(crate) max_ttl: Duration,
     /// How many nodes are configured.
     pub(crate) nodes: usize,
+    /// The number of the channel where nodes tell this pool's holders that they were evicted. A holder's
+    /// entry is the same at all of them, so that it can't name a connection.
+    pub(crate) pool: u64,
 }
 
 /// The server tells whole seconds of its uptime.

@@ -272,7 +272,13 @@ impl Names {
         format!("{}@quorum", self.namespace)
     }
 
-    /// The channel of a connection.
+    /// Whether messages to a connection of a pool of this namespace are published there.
+    pub(crate) fn is_channel(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(self.namespace());
+        rest.is_some_and(|it| it.starts_with("@grant:"))
+    }
+
+    /// The channel of a connection, or of a pool at the nodes of a quorum.
     pub(crate) fn channel(&self, id: u64) -> String {
         format!("{}@grant:{id:016x}", self.namespace)
     }

@@ -70,7 +70,7 @@ pub(crate) async fn join(
         return Err(CommandError::Refused(
             Refusal::NoPermission,
             Reason::new(
-                "a node of a quorum has to tell its run id and its uptime; type `ACL SETUSER <user> +info`",
+                "a node of a quorum must report its run id and its uptime; type `ACL SETUSER <user> +info`",
             ),
         ));
     };

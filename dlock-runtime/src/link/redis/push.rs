@@ -1,12 +1,12 @@
-//! Receives the pushes of one connection: grants to this connection's waiters, and a node's hints
-//! that a lock is free.
+//! Receives the pushes of one connection: grants to this connection's waiters, a node's hints that a
+//! lock is free, and the word that a holder was evicted.
 //!
 //! The client library calls it from whoever reads the connection's socket (`io_task`). Anyone who may
 //! `PUBLISH` can write anything here. A node grants nothing by a message, and only a node gives
 //! hints that a lock is free; whatever else comes is ignored. If the fleet has a secret, a grant is
 //! believed only with the right MAC; without a secret, if its numbers are plausible. Any other
-//! grant is a hint, which makes the waiter poll. No message is ever shown, because it holds a
-//! token.
+//! grant is a hint, which makes the waiter poll. That a holder was evicted only makes it ask, with the
+//! right MAC before others. No message is ever shown, because it holds a token.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::grant_key::{GrantKey, Proof};
 use crate::client::server_clock::Executed;
 use crate::link::Listener;
 use crate::link::clock::Clock;
-use crate::rules::commands::PushedGrant;
+use crate::rules::commands::{Claim, PushedGrant};
 use crate::rules::queue;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
@@ -36,6 +36,9 @@ const GRANTED: &str = "1|granted";
 /// The first line of a hint.
 const FREED: &str = "1|freed";
 
+/// The first line of a message to a holder that was evicted.
+const EVICTED: &str = "1|evicted";
+
 /// What the grants in a connection's messages are worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grants {
@@ -51,8 +54,8 @@ pub(crate) enum Grants {
 pub(crate) struct PushReceiver {
     clock: Clock,
     margin: Margin,
-    /// The channel of this connection.
-    channel: String,
+    /// The channel of this connection, and others that it hears.
+    channels: Vec<String>,
     grant_key: GrantKey,
     listener: Option<Weak<dyn Listener>>,
     grants: Grants,
@@ -63,7 +66,7 @@ impl PushReceiver {
     pub(crate) fn new(
         clock: Clock,
         margin: Margin,
-        channel: String,
+        channels: Vec<String>,
         grant_key: GrantKey,
         listener: Option<Weak<dyn Listener>>,
         grants: Grants,
@@ -71,7 +74,7 @@ impl PushReceiver {
         Arc::new(Self {
             clock,
             margin,
-            channel,
+            channels,
             grant_key,
             listener,
             grants,
@@ -79,8 +82,13 @@ impl PushReceiver {
         })
     }
 
+    /// The channel of this connection.
     pub(crate) fn channel(&self) -> &str {
-        &self.channel
+        self.channels.first().map_or("", |it| it) // there is one
+    }
+
+    pub(crate) fn channels(&self) -> &[String] {
+        &self.channels
     }
 
     /// Notes that a command sent at `sent` was executed at the server's time `time`.
@@ -95,26 +103,34 @@ impl PushReceiver {
         match push.kind {
             PushKind::Disconnection => self.disconnected(),
             PushKind::Message => {
-                let message = message(&push.data, &self.channel);
-                let (Some(message), Some(listener)) = (message, self.listener()) else {
-                    return;
-                };
-                if self.grants == Grants::None {
-                    if let Some(key) = freed(message) {
-                        listener.freed(&key.into());
-                    }
-                } else if let Some(read) = read(message) {
-                    self.granted(read, &*listener);
+                let message = message(&push.data, &self.channels);
+                if let (Some(message), Some(listener)) = (message, self.listener()) {
+                    self.told(message, &*listener);
                 }
             }
             _ => {}
         }
     }
 
+    fn told(&self, message: Message<'_>, listener: &dyn Listener) {
+        let Message { on, text } = message;
+        if self.grants == Grants::None {
+            if let Some(key) = freed(text) {
+                return listener.freed(&key.into());
+            }
+        } else if let Some(read) = read(text) {
+            return self.granted(read, listener);
+        }
+        if let Some(read) = evicted(text) {
+            let proof = self.grant_key.check(on, read.said, read.mac);
+            listener.evicted(read.key, read.value, proof == Proof::Right);
+        }
+    }
+
     fn granted(&self, Read { grant, said, mac }: Read<'_>, listener: &dyn Listener) {
         let received = self.clock.now();
         let since = self.no_later_than(grant.time, received);
-        let is_believed = match self.grant_key.check(&self.channel, said, mac) {
+        let is_believed = match self.grant_key.check(self.channel(), said, mac) {
             // Without a known time the waiter polls anyway, so the numbers do not matter. With one
             // they are checked, because the secret may have been guessed.
             Proof::Right => since.is_none() || self.is_plausible(&grant, received),
@@ -162,13 +178,20 @@ impl PushReceiver {
     }
 }
 
-/// The text of a message, if it came on this channel.
-fn message<'a>(data: &'a [Value], channel: &str) -> Option<&'a str> {
+/// A message, and the channel that it came on.
+#[derive(Clone, Copy)]
+struct Message<'a> {
+    on: &'a str,
+    text: &'a str,
+}
+
+/// The message, if it came on one of these channels.
+fn message<'a>(data: &'a [Value], channels: &'a [String]) -> Option<Message<'a>> {
     match data {
-        [Value::BulkString(on), Value::BulkString(payload)]
-            if on == channel.as_bytes() && payload.len() <= LONGEST_MESSAGE =>
-        {
-            std::str::from_utf8(payload).ok()
+        [Value::BulkString(on), Value::BulkString(payload)] if payload.len() <= LONGEST_MESSAGE => {
+            let on = channels.iter().find(|it| it.as_bytes() == on)?;
+            let text = std::str::from_utf8(payload).ok()?;
+            Some(Message { on, text })
         }
         _ => None,
     }
@@ -189,9 +212,37 @@ fn freed(message: &str) -> Option<&str> {
     (event == FREED && is_key).then_some(key)
 }
 
+/// A message that an administrator's client published: a holder was evicted.
+struct Evicted<'a> {
+    key: &'a str,
+    value: &'a str,
+    /// As in [`Read`].
+    said: &'a str,
+    mac: &'a str,
+}
+
+fn evicted(message: &str) -> Option<Evicted<'_>> {
+    let (said, mac) = message.rsplit_once('\n')?;
+    let mut lines = said.split('\n');
+    let is_evicted = lines.next()? == EVICTED;
+    let (key, value) = (lines.next()?, lines.next()?);
+    is_evicted.then_some(Evicted {
+        key,
+        value,
+        said,
+        mac,
+    })
+}
+
+/// Writes what [`evicted`] reads, for this channel.
+pub(super) fn evicted_message(grant_key: &GrantKey, channel: &str, claim: &Claim) -> String {
+    let said = [EVICTED, &*claim.key, &*claim.value].join("\n");
+    let mac = grant_key.mac(channel, &said).unwrap_or_default();
+    [said, mac].join("\n")
+}
+
 /// Reads what the scripts publish (`lua/grant.lua`). Ignores a message of another version, and one
-/// with another event (such as those reserved for a holder: its lock was evicted, or others want
-/// it).
+/// with another event (such as the one reserved for a holder: others want its lock).
 fn read(message: &str) -> Option<Read<'_>> {
     let (said, mac) = message.rsplit_once('\n')?;
     let mut lines = said.split('\n');

@@ -187,7 +187,7 @@ fn check_server(said: &ServerIdentity, server: ServerRole) -> Result<(), Command
         // gone was given to another server.
         Some("standalone") if server == ServerRole::NodeOfCluster => {
             return Err(CommandError::Unsent(Reason::new(
-                "the server there is no node of a cluster",
+                "the server there is not a node of a cluster",
             )));
         }
         _ => {}

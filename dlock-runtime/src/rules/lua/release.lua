@@ -82,7 +82,10 @@ local function give_up(e, form, keep)
   elseif there == ONE then
     held = retired(form, e)
     redis.call('PEXPIRE', lock, string.format('%.0f', math.ceil(kept / 1000)))
-    redis.call('SET', lock, held, 'KEEPTTL')
+    -- XX: PEXPIRE may have deleted the key (settle in set.lua), and would leave it without an end.
+    if not redis.call('SET', lock, held, 'XX', 'KEEPTTL') then
+      there, held = false, false
+    end
   else
     redis.call('ZREM', lock, unpack(members(form, e.take)))
     add(retired(form, e), e.take, T + kept)

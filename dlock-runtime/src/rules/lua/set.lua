@@ -52,7 +52,10 @@ local function first_holder()
   return math.ceil((tonumber(ends) - T) / 1000), named
 end
 
--- Makes the key expire with its last entry, or deletes it. Called after every write to a set.
+-- Makes the key expire with its last entry, or deletes it. Called after every write to a set. Before
+-- 7.2 a server that is interrupted within PEXPIRE for as long as the key is to live deletes it at once,
+-- while the script's own time stands still; nobody is interrupted for STALL.
+local STALL = 1000
 local function settle()
   local last = redis.call('ZRANGE', lock, -2, -2, 'WITHSCORES')
   if not last[1] then
@@ -60,7 +63,11 @@ local function settle()
     there = false
     return
   end
-  redis.call('PEXPIRE', lock, string.format('%.0f', math.ceil((tonumber(last[2]) - T) / 1000) + 1))
+  local left = math.ceil((tonumber(last[2]) - T) / 1000) + 1
+  redis.call('PEXPIRE', lock, string.format('%.0f', left))
+  if left < STALL and redis.pcall('EXISTS', lock) == 0 then
+    there = false
+  end
 end
 
 -- Replaces the meta. ZADD first: without it a set would have none.

@@ -537,7 +537,7 @@ fn a_lock_taken_by_its_key_has_one_holder_and_a_higher_epoch() {
 }
 
 #[test]
-#[ignore = "for a release build: docs/inside/model.md"]
+#[ignore = "for a release build: docs/notes/model.md"]
 fn explore_large_slot_move() {
     let worlds = worlds("two attempts each", 2);
     assert!(worlds > 1_000_000, "{worlds}");

@@ -285,8 +285,10 @@ impl ClusterNodes {
         let said = said.map(|said| self.learn(said, asked));
         let failed = said.as_ref().err().cloned();
         let is_first = self.rounds().ended(said);
-        if let Some(error) = failed.filter(|_| is_first) {
-            observe::cluster_is_silent(&self.seeds(), &error);
+        match failed.filter(|_| is_first) {
+            Some(error) => observe::cluster_is_silent(&self.seeds(), &error),
+            None if is_first => observe::cluster_answers(&self.seeds()),
+            None => {}
         }
         self.round_ended.notify_waiters();
     }

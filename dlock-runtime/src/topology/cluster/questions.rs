@@ -152,9 +152,11 @@ pub(super) async fn who_serves_what(
     }
 }
 
-/// A refusal or a wrong setup counts before silence: no retry ends it.
+/// A refusal, a failed login or a wrong setup counts before silence: waiting does not end it.
 fn nobody(errors: &[(String, CommandError)]) -> CommandError {
-    let lasting = errors.iter().find(|(_, error)| !error.may_pass());
+    let lasts =
+        |error: &CommandError| !error.may_pass() || matches!(error, CommandError::NoLogin(_));
+    let lasting = errors.iter().find(|(_, error)| lasts(error));
     if let Some((node, error)) = lasting {
         return error.clone().at(node);
     }
@@ -206,7 +208,7 @@ async fn question(
                 ),
             ));
         }
-        answers => answers?,
+        answers => answers.map_err(|error| client::of_login(&address.login, error))?,
     };
     let slots = slots.map_err(|error| {
         if is_standalone || error.to_string().contains("cluster support disabled") {

@@ -60,13 +60,13 @@ impl QuestionRounds {
     }
 
     /// A round has ended; whether it said something new. Returns whether it is the first that failed
-    /// since one did not.
+    /// since one did not, or the reverse.
     pub(super) fn ended(&mut self, said: Result<bool, CommandError>) -> bool {
         let has_failed = self
             .ended
             .as_ref()
             .is_some_and(|(_, error)| error.is_some());
-        let is_first = said.is_err() && !has_failed;
+        let is_first = said.is_err() != has_failed;
         self.pause = match said {
             Ok(true) => PAUSE,
             _ => (self.pause * 2).min(LONGEST_PAUSE),
@@ -105,6 +105,8 @@ mod tests {
         ));
         let silent = || Err(CommandError::Unsent(Reason::new("silent")));
         assert!(rounds.ended(silent()) && !rounds.ended(silent()));
+        assert!(rounds.ended(Ok(false)) && !rounds.ended(Ok(false)));
+        assert!(rounds.ended(silent()));
         assert!(matches!(
             rounds.next(called, AT_MOST),
             RoundNext::Known(Err(_))

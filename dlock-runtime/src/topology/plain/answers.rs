@@ -140,7 +140,7 @@ pub(super) fn meta(last: &Value) -> Result<String, CommandError> {
         }
         _ => refused(
             Refusal::WrongType,
-            "a value that is no string stands at the key",
+            "the key holds a value that is not a string",
         ),
     }
 }

@@ -164,9 +164,10 @@ impl Link for PlainLink {
                 let answers = self.link.query_settings(false, within).await?;
                 Ok(vec![answers])
             }),
-            LinkCommand::Scan { .. } | LinkCommand::Inspect { .. } | LinkCommand::Ping => {
-                self.link.call(command, within)
-            }
+            LinkCommand::Scan { .. }
+            | LinkCommand::Inspect { .. }
+            | LinkCommand::TellEvicted(_)
+            | LinkCommand::Ping => self.link.call(command, within),
         }
     }
 }

@@ -337,16 +337,9 @@ impl QuorumShared {
 impl QuorumLink {
     /// The error of an election in which too few nodes answered.
     fn all_failed(&self, failed: &[(NodeId, CommandError)], is_open: bool) -> CommandError {
-        let refused = failed.iter().find_map(|(node, error)| match error {
-            CommandError::Refused(refusal, why) if !is_open || error.leaves_open() => {
-                Some((node, *refusal, why))
-            }
-            _ => None,
-        });
-        if let Some((node, refusal, why)) = refused {
-            let name = self.shared.member(*node).map_or("?", |it| it.name());
-            let why = Reason::new(format_args!("{name}: {why}"));
-            return CommandError::Refused(refusal, why);
+        let counts = |error: &CommandError| !is_open || error.leaves_open();
+        if let Some(refused) = self.refusal(failed, counts) {
+            return refused;
         }
         let now = self.shared.clock.now();
         let standing = |node: NodeId, member: &Member| {
@@ -359,6 +352,23 @@ impl QuorumLink {
             )
         };
         self.shared.too_few(standing, VOTES_OF, is_open)
+    }
+
+    /// The first refusal that counts among these, with the name of its node.
+    pub(super) fn refusal(
+        &self,
+        failed: &[(NodeId, CommandError)],
+        counts: impl Fn(&CommandError) -> bool,
+    ) -> Option<CommandError> {
+        let mut failed = failed.iter().filter(|(_, error)| counts(error));
+        failed.find_map(|(node, error)| {
+            let CommandError::Refused(refusal, why) = error else {
+                return None;
+            };
+            let name = self.shared.member(*node).map_or("?", |it| it.name());
+            let why = Reason::new(format_args!("{name}: {why}"));
+            Some(CommandError::Refused(*refusal, why))
+        })
     }
 }
 

@@ -25,7 +25,7 @@ use crate::rules::commands::{Acquire, Acquired, Cancelled, Claim, GivenBack, Kee
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::node_status::NodeStanding;
-use crate::values::report::{Part, Scanned, Stored};
+use crate::values::report::{Notice, Part, Scanned, Stored};
 
 /// Begins the error of a lock that too few nodes voted for.
 pub(super) const VOTES_OF: &str = "a lock needs the votes of";
@@ -147,7 +147,10 @@ impl Link for QuorumLink {
                 .take_back(claim, bounds, within, WaitsFor::Quorum)
                 .await;
             match taken_back.verdict {
-                Verdict::Unknown => Err(no_quorum_answered()),
+                Verdict::Unknown => {
+                    let refused = self.refusal(&taken_back.failed, |_| true);
+                    Err(refused.unwrap_or_else(no_quorum_answered))
+                }
                 verdict => Ok(GivenBack {
                     found: verdict == Verdict::Yes,
                     rest: taken_back.rest,
@@ -185,6 +188,7 @@ impl Link for QuorumLink {
             LinkCommand::Read(_) => replied(self.most::<Option<String>>(command, within)),
             LinkCommand::Scan { prefix, cursor } => replied(self.scan(prefix, cursor, within)),
             LinkCommand::Inspect { keys, part } => replied(self.inspect(keys, part, within)),
+            LinkCommand::TellEvicted(_) => replied(self.tell_evicted(command, within)),
             LinkCommand::Ping => replied(self.ping(within)),
             LinkCommand::Check => replied(self.check(within)),
         }
@@ -203,7 +207,7 @@ impl QuorumLink {
         let is_freed = taken_back.verdict == Verdict::Yes;
         if taken_back.is_open && !is_freed {
             return Err(CommandError::Unclear(Reason::new(
-                "some nodes did not say that nothing is left there",
+                "some nodes did not confirm that nothing is left there",
             )));
         }
         Ok(Cancelled {
@@ -301,6 +305,27 @@ impl QuorumLink {
         let mut named: Vec<_> = named.collect();
         named.sort_by(|one, other| one.node.cmp(&other.node));
         failed.filter(|_| named.is_empty()).map_or(Ok(named), Err)
+    }
+
+    /// Each node publishes to the holder's connections there.
+    async fn tell_evicted(
+        &self,
+        command: LinkCommand<'_>,
+        within: Duration,
+    ) -> Result<Notice, CommandError> {
+        let round = self.ask_everywhere(|node| {
+            let link: Arc<dyn Link> = node;
+            Box::pin(async move {
+                let told = link.ask::<Notice>(command, within).await;
+                told.map(|it| it == Notice::Sent)
+            })
+        });
+        let is_sent = self.decided(round).await?;
+        Ok(if is_sent {
+            Notice::Sent
+        } else {
+            Notice::NoAddress
+        })
     }
 
     async fn ping(&self, within: Duration) -> Result<(), CommandError> {

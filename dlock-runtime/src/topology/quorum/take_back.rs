@@ -15,6 +15,7 @@ use crate::client::quorum::clocks::pool_time;
 use crate::client::quorum::footprint::Footprint;
 use crate::client::quorum::nodes::{NodeCount, NodeId, NodeSet};
 use crate::client::quorum::tally::{Tally, Verdict};
+use crate::link::command_error::CommandError;
 use crate::link::{Link, Node};
 use crate::rules::commands::{Cancelled, Claim, Keep};
 
@@ -33,6 +34,8 @@ pub(super) struct TakenBack {
     pub(super) is_open: bool,
     /// How many entries of the same owner a quorum of nodes still has.
     pub(super) rest: u32,
+    /// Why nodes gave no answer that counts.
+    pub(super) failed: Vec<(NodeId, CommandError)>,
 }
 
 impl QuorumLink {
@@ -58,7 +61,7 @@ impl QuorumLink {
         let mut round = self.ask_back(claim, (keep, votes_until), within, open);
         let (mut tally, mut found, mut verdict, mut until) =
             (Tally::new(shared.nodes), false, None, None);
-        let mut rests = Vec::new();
+        let (mut rests, mut failed) = (Vec::new(), Vec::new());
         for node in self.silent(&round) {
             // Without an answer, unless nothing of it was ever there.
             let absent = (!open.contains(node)).then_some(false);
@@ -79,9 +82,9 @@ impl QuorumLink {
                     open.remove(node);
                 }
             }
-            verdict = tally
-                .count(node, answer.ok().map(|it| it.found))
-                .or(verdict);
+            let answer = answer.map(|it| it.found);
+            let answer = answer.map_err(|error| failed.push((node, error)));
+            verdict = tally.count(node, answer.ok()).or(verdict);
             if verdict.is_some() && waits == WaitsFor::Quorum && until.is_none() {
                 until = Some(Instant::now() + self.patience(round.pending()));
             }
@@ -97,6 +100,7 @@ impl QuorumLink {
             verdict: verdict.unwrap_or(Verdict::Unknown),
             is_open: !open.is_empty(),
             rest: of_a_quorum(rests, shared.nodes),
+            failed,
         }
     }
 

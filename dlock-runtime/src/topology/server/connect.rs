@@ -134,6 +134,33 @@ impl Destination {
         }
     }
 
+    fn named_master(&self) -> Option<Host> {
+        match &self.peer {
+            Peer::Host(host) if self.generation.is_some() => Some(host.clone()),
+            _ => None,
+        }
+    }
+
+    /// Names the master that sentinels named: the pool's address does not say which server it is.
+    /// One that was a replica may lack the user.
+    fn named_in(&self, plan: &Plan, error: CommandError) -> CommandError {
+        let error = match error {
+            CommandError::Refused(refusal @ Refusal::Auth, why)
+                if self.generation.is_some() || plan.of_cluster.is_some() =>
+            {
+                let more = "users are not replicated, so create them at each server, before a failover makes it the master";
+                CommandError::Refused(refusal, Reason::new(format_args!("{why}; {more}")))
+            }
+            error => error,
+        };
+        match (&error, self.named_master()) {
+            (CommandError::Refused(..) | CommandError::NoLogin(_), Some(master)) => {
+                error.at(format_args!("the master, {master}"))
+            }
+            _ => error,
+        }
+    }
+
     /// The stream, and the address that it goes to, if that is known.
     async fn dial(
         &self,
@@ -206,14 +233,9 @@ async fn try_protocol(
                 ),
             ))
         }
-        // They may have been replaced since the provider was asked.
-        Err(CommandError::Refused(Refusal::Auth, why)) if plan.address.login.is_asked() => {
-            Err(CommandError::Unsent(Reason::new(format_args!(
-                "the server refuses the credentials that the provider gave: {why}"
-            ))))
-        }
         ended => ended,
     }
+    .map_err(|error| destination.named_in(plan, client::of_login(&plan.address.login, error)))
 }
 
 fn says_no_hello(why: &Reason) -> bool {
@@ -245,7 +267,7 @@ async fn shake_hands(
     let push_receiver = PushReceiver::new(
         plan.clock,
         plan.settings.clock_margin,
-        channel(plan)?,
+        channels(plan)?,
         plan.grant_key.clone(),
         plan.listener.get().cloned(),
         grants_on(plan),
@@ -269,8 +291,8 @@ async fn shake_hands(
         if plan.settings.without_scripts {
             return None; // only scripts publish grants
         }
-        let channel = push_receiver.channel();
-        Some(subscribe(protocol, channel, connection.clone()).await)
+        let channels = push_receiver.channels();
+        Some(subscribe(protocol, channels, connection.clone()).await)
     };
     let (server_info, subscribed) = both(server_info, subscribed).await;
     let ServerInfo {
@@ -329,6 +351,7 @@ async fn shake_hands(
         reads,
         run_id,
         generation: destination.generation,
+        master: destination.named_master(),
         node,
     };
     bound.set(Question::AboutLocks);
@@ -370,28 +393,31 @@ async fn keep_epochs_rising(
     })
 }
 
-/// A random channel name. Two connections that share one ignore each other's messages.
-fn channel(plan: &Plan) -> Result<String, CommandError> {
+/// A random channel name, and at a node that of the pool. Two connections that share a random one ignore
+/// each other's messages.
+fn channels(plan: &Plan) -> Result<Vec<String>, CommandError> {
     let mut id = [0; 8];
     getrandom::fill(&mut id).map_err(|why| {
         CommandError::Setup(Reason::new(format_args!(
             "the system gives no random numbers: {why}"
         )))
     })?;
-    Ok(plan.names.channel(u64::from_le_bytes(id)))
+    let of_pool = plan.node.map(|it| it.pool);
+    let all = [u64::from_le_bytes(id)].into_iter().chain(of_pool);
+    Ok(all.map(|id| plan.names.channel(id)).collect())
 }
 
-/// Subscribes the connection to a channel. Refused if the ACL or a proxy forbids it, or with RESP2.
+/// Subscribes the connection to its channels. Refused if the ACL or a proxy forbids it, or with RESP2.
 async fn subscribe(
     protocol: ProtocolVersion,
-    channel: &str,
+    channels: &[String],
     mut connection: MultiplexedConnection,
 ) -> Result<(), CommandError> {
     if !protocol.supports_resp3() {
         let why = Reason::new("RESP2 has no pushes");
         return Err(CommandError::Refused(Refusal::Other, why));
     }
-    let subscribed = connection.subscribe(channel).await;
+    let subscribed = connection.subscribe(channels).await;
     subscribed.map_err(|error| errors::handshake_error(&error))
 }
 

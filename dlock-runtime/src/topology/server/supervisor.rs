@@ -213,7 +213,7 @@ impl Supervisor {
         within: Duration,
     ) -> Result<Arc<dyn Node>, CommandError> {
         if self.plan.node.is_none() {
-            let why = "this pool's server is no node of a quorum";
+            let why = "this pool's server is not a node of a quorum";
             return Err(CommandError::Setup(Reason::new(why)));
         }
         let (_, link) = self.made_link(key, within).await?;

@@ -112,7 +112,7 @@ impl Witness {
             Ok(Err(_)) => Err(CommandError::Unclear(Reason::new(
                 "the runtime of the connection has ended",
             ))),
-            Err(_) => Err(not_replicated("the replicas were not heard of in time")),
+            Err(_) => Err(not_replicated("the replicas did not answer in time")),
         }
     }
 

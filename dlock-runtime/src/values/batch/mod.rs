@@ -25,9 +25,9 @@ pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// are bytes.
 ///
 /// **Every key must be in the hash slot of the lock**, as in a Redis Cluster. A single server
-/// requires it too, so that code does not break on the day it moves. Give lock and data the same
-/// hash tag (`item:{7}`, `stock:{7}`), or put the whole name of a lock that has none into braces
-/// (`{lock:item:7}:stock`).
+/// requires it, too, so that code does not break on the day it moves to a cluster. Give lock and
+/// data the same hash tag (`item:{7}`, `stock:{7}`), or, if the lock's key has no hash tag, put its
+/// whole name into braces (`{lock:item:7}:stock`).
 ///
 /// At most 1,000 commands and 16 MiB. There are no reads: read with your own client while you hold
 /// the lock, decide, and write what depends on it here.
@@ -55,25 +55,26 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch. Writing it only [verifies](crate::LockGuard::verify).
+    /// Makes an empty batch. Writing it only [verifies](crate::LockGuard::verify) the lock.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stores a value without expiry, whatever was there.
+    /// Stores a value without expiry, and replaces a value of any type.
     pub fn set(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
         let value = value.as_ref().to_vec();
         self.and(key, KeyChange::Set { value, ttl: None })
     }
 
-    /// Stores a value that expires after `ttl`, whatever was there: 1 ms to 100 years.
+    /// Stores a value that expires after `ttl`, 1 ms to 100 years, and replaces a value of any
+    /// type.
     pub fn set_with_ttl(self, key: impl Into<Key>, value: impl AsRef<[u8]>, ttl: Duration) -> Self {
         let value = value.as_ref().to_vec();
         let ttl = Some(ttl);
         self.and(key, KeyChange::Set { value, ttl })
     }
 
-    /// Deletes a key of whatever type.
+    /// Deletes a key of any type.
     pub fn del(self, key: impl Into<Key>) -> Self {
         self.and(key, KeyChange::Del)
     }
@@ -83,8 +84,8 @@ impl Batch {
         self.and(key, KeyChange::Expire(ttl))
     }
 
-    /// Adds to a number; 0 if there is none. The stored number may have at most 18 digits, and a
-    /// batch may add at most 8·10¹⁸ to one number, so that it can't overflow half-way.
+    /// Adds to a number; a missing one counts as 0. The stored number may have at most 18 digits,
+    /// and a batch may add at most 8·10¹⁸ to one number, so that it can't overflow half-way.
     pub fn incr_by(self, key: impl Into<Key>, by: i64) -> Self {
         self.and(key, KeyChange::IncrBy(by))
     }
@@ -142,13 +143,13 @@ impl Batch {
         self.and(key, KeyChange::RPush(value.as_ref().to_vec()))
     }
 
-    /// The number of commands.
+    /// Returns the number of commands.
     #[must_use]
     pub fn len(&self) -> usize {
         self.commands.len()
     }
 
-    /// Whether it has no commands.
+    /// Returns whether the batch has no commands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()

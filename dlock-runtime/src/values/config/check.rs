@@ -20,6 +20,8 @@ use crate::values::ttl::{Margin, Ttl};
 /// is kept for 3.5 s after its last poll.
 const POLL_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
+const SHUTDOWN_GRACE_AT_MOST: Duration = Duration::from_secs(5 * 60);
+
 /// For how long after its grant a lock may be handed on, at most.
 const LOCAL_HANDOFF_AT_MOST: Duration = Duration::from_secs(1);
 
@@ -136,6 +138,13 @@ pub(super) fn time(time: Duration) -> Result<Duration, String> {
         return Err(format!("{time:?} is out of range; give 1 ms to 1 h"));
     }
     Ok(time)
+}
+
+pub(super) fn shutdown_grace(grace: Duration) -> Result<Duration, String> {
+    if grace > SHUTDOWN_GRACE_AT_MOST {
+        return Err(format!("{grace:?} is out of range; give 0 s to 5 min"));
+    }
+    Ok(grace)
 }
 
 pub(super) fn connections(number: usize) -> Result<usize, String> {

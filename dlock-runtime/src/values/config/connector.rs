@@ -46,15 +46,18 @@ impl fmt::Debug for Connector {
 }
 
 impl Config {
-    /// Opens the connections by `open`, and not by dlock's own TCP: for a proxy with a protocol of
-    /// its own, or for TLS by another library. It gets a host and a port: the URL's, or those of
-    /// each sentinel and of the master that they name.
+    /// Opens connections with `open` instead of dlock's own TCP: for a proxy with its own protocol,
+    /// or for TLS with another library.
+    ///
+    /// `open` receives a host and a port: the URL's, or those of each sentinel and of the master
+    /// that they name.
     ///
     /// The stream is read and written on the tokio runtime on which `open` is called: each runtime
-    /// that takes locks, and the one of dlock's watchdog, so `open` **must not block**. Opening
-    /// counts towards `connect_timeout`; the text of its error appears in errors and in the log.
-    /// With `redis://` dlock speaks its protocol on the stream as it is, with `rediss://` it begins
-    /// TLS on it. In a forked child the stream is neither written nor dropped.
+    /// that takes locks, and that of dlock's watchdog, so `open` **must not block**. Opening counts
+    /// towards [`connect_timeout`](Self::connect_timeout); the text of its error appears in errors
+    /// and in the log. With `redis://` dlock speaks its protocol on the stream as it is, with
+    /// `rediss://` it begins TLS on it. In a forked child the stream is neither written nor
+    /// dropped.
     ///
     /// # Examples
     ///

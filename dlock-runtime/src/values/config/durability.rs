@@ -29,17 +29,19 @@ impl Config {
     ///
     /// Replication is asynchronous, so a replica that becomes the master may lack the lock, and
     /// grant it again beside its holder. With this setting each grant, renewal and extension is
-    /// followed by a `WAIT` on a connection of its own; one `WAIT` serves all that are answered
-    /// meanwhile. A grant that too few replicas confirm is released and refused
-    /// ([`Refusal::NotReplicated`](crate::Refusal::NotReplicated)), and a waiter goes on waiting; a
+    /// followed by a `WAIT` on a connection of its own; one `WAIT` serves all those that are
+    /// answered meanwhile. A grant that too few replicas confirm is released and refused
+    /// ([`Refusal::NotReplicated`](crate::Refusal::NotReplicated)), and a waiter keeps waiting; a
     /// renewal that too few confirm counts as unanswered, so the lock is lost at its deadline.
     ///
-    /// Ask for all replicas if any of them may be promoted: with fewer, one that lacks the lock may
-    /// be. It is no consensus: a replica that loses its data, or one that is made the master by
-    /// hand while it is cut off, still grants again. Check fencing tokens where that is damage.
+    /// Ask for all replicas if any of them may be promoted: with fewer, a replica that lacks the
+    /// lock may be. This is not a consensus protocol: a replica that loses its data, or one that is
+    /// made the master by hand while it is cut off, still grants again. Check fencing tokens where
+    /// that is damage.
     ///
-    /// Each grant costs one round trip more, and that of a replica. Needs `WAIT` and `INFO` on the
-    /// server. Refused with `memory://`, `redis+cluster://` and `redlock://`.
+    /// Each grant costs an extra round trip, plus one between the master and a replica. Needs
+    /// `WAIT` and `INFO` on the server. Refused with `memory://`, `redis+cluster://` and
+    /// `redlock://`.
     ///
     /// # Examples
     ///
@@ -62,12 +64,12 @@ impl Config {
     /// Counts on a lease only once it is in this many append-only files on disk, the master's among
     /// them: 1 to 64. Default: none.
     ///
-    /// As [`min_replicas`](Self::min_replicas), with `WAITAOF`: against servers that lose what they
-    /// have answered when their machine, or all machines at once, lose power. With `appendfsync
-    /// everysec` each grant and each renewal then takes up to a second, so raise
+    /// It works as [`min_replicas`](Self::min_replicas), with `WAITAOF`, and protects against
+    /// servers that lose confirmed writes when a machine, or all of them at once, lose power. With
+    /// `appendfsync everysec` each grant and each renewal then takes up to a second, so raise
     /// [`command_timeout`](Self::command_timeout) to 3 s at least, or set `appendfsync always`.
     ///
-    /// Needs Redis 7.2, Valkey or Redict, with `appendonly yes` on so many servers. Refused with
+    /// Needs Redis 7.2, Valkey or Redict, with `appendonly yes` on that many servers. Refused with
     /// `memory://`, `redis+cluster://` and `redlock://`.
     ///
     /// Source: [`WAITAOF`](https://redis.io/docs/latest/commands/waitaof/).

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use dlock_grammar::spelling::nearest;
 
-use super::Config;
 use super::check::unwrapped;
+use super::{Config, SpanLevel};
 use crate::values::error::LockError;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
@@ -15,6 +15,8 @@ use crate::values::wait::Wait;
 
 const PREFIX: &str = "DLOCK_";
 const URL: &str = "DLOCK_URL";
+/// Before the name of another variable, which has the address.
+const ELSEWHERE: &str = "env:";
 
 /// How a variable's text is parsed, and which setting it goes to.
 enum Setting {
@@ -27,6 +29,7 @@ enum Setting {
     Handoffs(fn(Config, usize, Duration) -> Config),
     Flag(fn(Config) -> Config),
     LockOrder(fn(Config, LockOrder) -> Config),
+    SpanLevel(fn(Config, SpanLevel) -> Config),
 }
 
 const SETTINGS: &[(&str, Setting)] = &[
@@ -55,6 +58,10 @@ const SETTINGS: &[(&str, Setting)] = &[
         "DLOCK_COMMAND_TIMEOUT",
         Setting::Time(Config::command_timeout),
     ),
+    (
+        "DLOCK_SHUTDOWN_GRACE",
+        Setting::Time(Config::shutdown_grace),
+    ),
     ("DLOCK_POLL_INTERVAL", Setting::Time(Config::poll_interval)),
     (
         "DLOCK_HEALTH_CHECK_INTERVAL",
@@ -81,6 +88,7 @@ const SETTINGS: &[(&str, Setting)] = &[
     ("DLOCK_GRANT_SECRET", Setting::Text(Config::grant_secret)),
     ("DLOCK_LAZY", Setting::Flag(Config::lazy)),
     ("DLOCK_LOCK_ORDER", Setting::LockOrder(Config::lock_order)),
+    ("DLOCK_SPAN_LEVEL", Setting::SpanLevel(Config::span_level)),
     (
         "DLOCK_LOCAL_HANDOFF",
         Setting::Handoffs(Config::local_handoff),
@@ -89,11 +97,11 @@ const SETTINGS: &[(&str, Setting)] = &[
 ];
 
 impl Config {
-    /// The configuration that the environment describes.
+    /// Reads the configuration from the environment variables `DLOCK_*`.
     ///
     /// | variable | like | default |
     /// | --- | --- | --- |
-    /// | `DLOCK_URL` | `redis://127.0.0.1:6379` | required |
+    /// | `DLOCK_URL` | `redis://127.0.0.1:6379`, or `env:REDIS_URL` for that variable's value | required |
     /// | `DLOCK_TLS_CA` | `/etc/redis/ca.pem`, with `rediss://` | the system's CAs |
     /// | `DLOCK_TLS_CERT`, `DLOCK_TLS_KEY` | `/etc/dlock/client.pem`, with its key | none |
     /// | `DLOCK_TLS_SERVER_NAME` | `redis.internal` | the URL's host |
@@ -106,6 +114,7 @@ impl Config {
     /// | `DLOCK_CONNECTIONS` | `2` | `1` |
     /// | `DLOCK_CONNECT_TIMEOUT` | `2s` | `1s` |
     /// | `DLOCK_COMMAND_TIMEOUT` | `250ms` | `500ms` |
+    /// | `DLOCK_SHUTDOWN_GRACE` | `20s`, `0s` | `5s` |
     /// | `DLOCK_POLL_INTERVAL` | `50ms` | `1s`; `100ms` without pushes |
     /// | `DLOCK_HEALTH_CHECK_INTERVAL` | `1m` | `15s` |
     /// | `DLOCK_MAX_IN_FLIGHT` | `1000` | no limit |
@@ -119,7 +128,8 @@ impl Config {
     /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
     /// | `DLOCK_GRANT_SECRET` | 32 random bytes as text | derived from the password, if any |
     /// | `DLOCK_LAZY` | `true`, `false` | `false` |
-    /// | `DLOCK_LOCK_ORDER` | `off`, `warn`, `refuse` | `warn` in a debug build, else `off` |
+    /// | `DLOCK_LOCK_ORDER` | `off`, `warn`, `refuse` | `warn` in a debug build, otherwise `off` |
+    /// | `DLOCK_SPAN_LEVEL` | `info`, `debug`, `trace` | `debug` |
     /// | `DLOCK_LOCAL_HANDOFF` | `0` | `16` |
     /// | `DLOCK_CLOCK_MARGIN` | `16`, in per cent | `1` |
     ///
@@ -127,10 +137,10 @@ impl Config {
     /// `1m30s`.
     ///
     /// # Errors
-    /// [`LockError::Config`] that names every variable that is missing, empty or unreadable, or
-    /// begins with `DLOCK_` and is none of these (except those that Kubernetes sets for a service,
-    /// and `DLOCK_KEY` and `DLOCK_FENCE`, which the command `dlock run` sets).
-    /// It does not repeat `DLOCK_URL`, which may hold a password.
+    /// [`LockError::Config`], which names every variable that is missing, empty or unreadable, and
+    /// every other one that begins with `DLOCK_` (except those that Kubernetes sets for a service,
+    /// and `DLOCK_KEY` and `DLOCK_FENCE`, which the command `dlock run` sets). It does not repeat
+    /// `DLOCK_URL`, which may contain a password.
     ///
     /// # Examples
     ///
@@ -143,8 +153,8 @@ impl Config {
         Config::from_variables(variables())
     }
 
-    /// As [`Config::from_env`], with this URL in place of `DLOCK_URL`, which need not be set: for a
-    /// program that takes the server's address as an argument.
+    /// Reads the configuration as [`Config::from_env`] does, with this URL in place of `DLOCK_URL`,
+    /// which need not be set: for a program that takes the server's address as an argument.
     ///
     /// # Errors
     /// As [`Config::from_env`].
@@ -163,7 +173,7 @@ impl Config {
     /// ```
     pub fn from_env_at(url: impl Into<String>) -> Result<Config, LockError> {
         let others = variables().filter(|(name, _)| name != URL);
-        let url = url.into();
+        let url: String = url.into();
         if unwrapped(&url).len() < url.len() {
             return Err(LockError::config(
                 "the server's address stands in quotes or has a blank at an end; give it without them",
@@ -173,13 +183,16 @@ impl Config {
         Config::from_variables(others.chain(std::iter::once(url)))
     }
 
-    /// As [`Config::from_env`]; a value that is not UTF-8 is `None`.
+    /// As [`Config::from_env`], with all variables that there are; a value that is not UTF-8 is
+    /// `None`.
     pub(crate) fn from_variables(
         variables: impl Iterator<Item = (String, Option<String>)>,
     ) -> Result<Config, LockError> {
         let (mut wrong, mut url, mut written) = (Vec::new(), None, Vec::new());
         let mut any_hopeless = false;
-        for (name, value) in variables.filter(|(name, _)| !is_of_others(name)) {
+        let (ours, others): (Vec<_>, Vec<_>) =
+            variables.partition(|(name, _)| name.starts_with(PREFIX) && !is_of_others(name));
+        for (name, value) in ours {
             let Some(value) = read(&name, value, &mut wrong) else {
                 continue;
             };
@@ -201,21 +214,25 @@ impl Config {
                 wrong.push(format!("{name} is not a setting of dlock{hint}"));
             }
         }
-        let missing = match url.as_deref() {
-            None => Some("not set"),
-            Some("") => Some("empty"),
-            Some(_) => None,
+        let missing = |how| {
+            format!(
+                "{URL} is {how}; give the server's address, such as redis://127.0.0.1:6379, or {ELSEWHERE}REDIS_URL to take it from that variable"
+            )
         };
-        if let Some(missing) = missing {
-            wrong.push(format!(
-                "{URL} is {missing}; give the server's address, such as redis://127.0.0.1:6379"
-            ));
-        }
-        let mut config = Config::new(url.unwrap_or_default());
+        let url = match url {
+            None => Err(missing("not set")),
+            Some(url) if url.is_empty() => Err(missing("empty")),
+            Some(url) => named_by(url, &others),
+        };
+        let is_known = url.is_ok();
+        let mut config = Config::new(url.unwrap_or_else(|why| {
+            wrong.push(why);
+            String::new()
+        }));
         for (name, setting, value) in written {
             config = setting.apply(config, &name, value, &mut wrong);
         }
-        if missing.is_none()
+        if is_known
             && let Err(LockError::Config {
                 why: out_of_range, ..
             }) = config.clone().check()
@@ -268,6 +285,12 @@ impl Setting {
                 "refuse" => Ok(set(config.clone(), LockOrder::Refuse)),
                 _ => Err(format!("{value:?} is not off, warn or refuse")),
             },
+            Setting::SpanLevel(set) => match value.as_str() {
+                "info" => Ok(set(config.clone(), SpanLevel::Info)),
+                "debug" => Ok(set(config.clone(), SpanLevel::Debug)),
+                "trace" => Ok(set(config.clone(), SpanLevel::Trace)),
+                _ => Err(format!("{value:?} is not info, debug or trace")),
+            },
         };
         read.unwrap_or_else(|why| {
             wrong.push(format!("{name}: {why}"));
@@ -300,13 +323,42 @@ fn read(name: &str, value: Option<String>, wrong: &mut Vec<String>) -> Option<St
     (!meant.is_empty()).then(|| meant.to_owned())
 }
 
-/// The variables of the environment that begin like ours.
+/// The address: this one, or that in the variable which it names.
+fn named_by(url: String, others: &[(String, Option<String>)]) -> Result<String, String> {
+    let Some(other) = url.strip_prefix(ELSEWHERE) else {
+        return Ok(url);
+    };
+    let is_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if other.is_empty() || !other.chars().all(is_a_name) {
+        return Err(format!(
+            "the server's address names no variable behind `{ELSEWHERE}`; write, for example, {ELSEWHERE}REDIS_URL"
+        ));
+    }
+    if other.starts_with(PREFIX) && !is_of_others(other) {
+        return Err(format!(
+            "the server's address is {url}, which is one of dlock's own variables; name one that has the address itself, for example {ELSEWHERE}REDIS_URL"
+        ));
+    }
+    let Some((_, value)) = others.iter().find(|(name, _)| name == other) else {
+        return Err(format!(
+            "the server's address is {url}, and {other} is not set"
+        ));
+    };
+    let mut wrong = Vec::new();
+    let value = read(other, value.clone(), &mut wrong);
+    match (wrong.pop(), value) {
+        (Some(why), _) => Err(why),
+        (None, Some(address)) if !address.is_empty() => Ok(address),
+        (None, _) => Err(format!(
+            "the server's address is {url}, and {other} is empty"
+        )),
+    }
+}
+
+/// The environment; a value that is not UTF-8 is `None`.
 fn variables() -> impl Iterator<Item = (String, Option<String>)> {
-    std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok()?;
-        name.starts_with(PREFIX)
-            .then_some((name, value.into_string().ok()))
-    })
+    let all = std::env::vars_os();
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok())))
 }
 
 /// Kubernetes sets variables in each pod for the services of its namespace, such as `DLOCK_PORT`

@@ -47,7 +47,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// An ACL user and its password.
+    /// Makes the credentials of an ACL user.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self {
             user: Some(user.into()),
@@ -55,7 +55,7 @@ impl Credentials {
         }
     }
 
-    /// A password alone, as of a server with `requirepass`.
+    /// Makes credentials of a password alone, for a server with `requirepass`.
     pub fn password(password: impl Into<String>) -> Self {
         Self {
             user: None,
@@ -124,16 +124,18 @@ impl fmt::Debug for Login {
 
 impl Config {
     /// Asks `provider` for the credentials at each connect, for passwords that change: tokens of a
-    /// cloud's IAM, a secret that a vault rotates. The URL has none then.
+    /// cloud's IAM, a secret that a vault rotates. The URL must then have none.
     ///
-    /// It has to answer within `connect_timeout`, together with the rest of the connecting. If it
-    /// fails, or the server refuses what it gave, the attempt is repeated as if the server could not
-    /// be reached, about once a second. The text of its error appears in errors and in the log, so
-    /// it must hold no secret. A connection that is open stays open when its credentials expire,
-    /// unless the server ends it; then the next one asks again. The provider is called on each tokio
-    /// runtime that connects, also on the one of dlock's watchdog: it must not need a certain
-    /// runtime, and **must not block**, or no lease is renewed meanwhile. Set
-    /// [`grant_secret`](Self::grant_secret) too: there is no common password to derive it from.
+    /// The provider must answer within [`connect_timeout`](Self::connect_timeout), which also
+    /// covers the rest of connecting. If it fails, or the server rejects the credentials, dlock
+    /// tries again about once a second, as if the server could not be reached. The text of the
+    /// provider's error appears in errors and in the log, so it must not contain a secret. An open
+    /// connection stays open when its credentials expire, unless the server closes it; the next
+    /// connection then calls the provider again. The provider is called on each tokio runtime that
+    /// connects, including that of dlock's watchdog: it must not depend on a particular runtime,
+    /// and **must not block**, or no lease is renewed meanwhile. Set
+    /// [`grant_secret`](Self::grant_secret) too, because there is no common password to derive it
+    /// from.
     ///
     /// # Examples
     ///

@@ -29,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) connections: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
+    pub(crate) shutdown_grace: Duration,
     /// As given; read it with [`Settings::poll_interval`].
     pub(super) poll_interval: Option<Duration>,
     pub(crate) health_check_interval: Duration,
@@ -59,6 +60,7 @@ impl Default for Settings {
             connections: 1,
             connect_timeout: Duration::from_secs(1),
             command_timeout: Duration::from_millis(500),
+            shutdown_grace: Duration::from_secs(5),
             poll_interval: None,
             health_check_interval: Duration::from_secs(15),
             max_in_flight: None,

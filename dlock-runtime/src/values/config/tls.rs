@@ -115,12 +115,13 @@ fn one_of<T: PartialEq>(
 }
 
 impl Config {
-    /// The CAs to trust with `rediss://`: a PEM file of their certificates. Default: the system's.
+    /// Sets the CAs to trust with `rediss://`: a PEM file of their certificates. Default: the
+    /// system's.
     ///
-    /// Give it for a server whose certificate is signed by a CA of your own; no other CA is trusted
-    /// then. The file is read at each connect, so one that was replaced is used from then on. An
-    /// image without the system's CAs (no `ca-certificates`) needs it, or the variable
-    /// `SSL_CERT_FILE`, which is read in place of the system's.
+    /// Use it for a server whose certificate is signed by a CA of your own; no other CA is trusted
+    /// then. The file is read at each connect, so a new file takes effect at the next one. An image
+    /// without the system's CAs (no `ca-certificates`) needs this setting, or the variable
+    /// `SSL_CERT_FILE`, whose file replaces the system's.
     ///
     /// # Examples
     ///
@@ -140,8 +141,8 @@ impl Config {
         self
     }
 
-    /// The certificate with which this program identifies itself with `rediss://`, and its private
-    /// key: PEM files, read at each connect. Needed for a server with `tls-auth-clients yes`.
+    /// Sets the certificate with which this program identifies itself with `rediss://`, and its
+    /// private key: PEM files, read at each connect. A server with `tls-auth-clients yes` needs it.
     ///
     /// The first file has the program's certificate first, then any intermediate ones.
     pub fn tls_identity(
@@ -154,10 +155,11 @@ impl Config {
         self
     }
 
-    /// The name that the server's certificate must have with `rediss://`. Default: the URL's host.
+    /// Sets the name that the server's certificate must have with `rediss://`. Default: the URL's
+    /// host.
     ///
-    /// For a server that is reached by another name than the one in its certificate: by an address,
-    /// through a tunnel.
+    /// Use it for a server that is reached under another name than the one in its certificate, such
+    /// as an IP address or the end of a tunnel.
     pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
         self.tls.server_name = Some(name.into());
         self

@@ -105,6 +105,24 @@ impl<T: Default> PerProcess<T> {
         known
     }
 
+    /// The value of the process that this one was forked from, until this process has its own. Whatever
+    /// mutex is in it may be locked for ever.
+    #[cfg(any(test, feature = "metrics"))]
+    pub(crate) fn inherited(&self) -> Option<&T> {
+        let here = id();
+        let mut inherited = None;
+        let mut next = Some(self);
+        while let Some(it) = next {
+            match it.process.load(Ordering::Acquire) {
+                0 => break,
+                of if of == here => return None,
+                _ => inherited = Some(&it.value),
+            }
+            next = it.next.get().map(|next| &**next);
+        }
+        inherited
+    }
+
     fn is_or_becomes_of(&self, here: u32) -> bool {
         let taken = self
             .process

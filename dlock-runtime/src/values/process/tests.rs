@@ -15,8 +15,10 @@ fn a_child_has_a_value_of_its_own_whatever_became_of_its_parents() {
 
     let never_unlocked = value.value.lock().unwrap();
     assert!(matches!(value.known(), Known::Inherited));
+    assert!(value.inherited().unwrap().try_lock().is_err());
     *value.ours().lock().unwrap() += 7;
     *value.ours().lock().unwrap() += 1;
     assert!(matches!(value.known(), Known::Ours(ours) if *ours.lock().unwrap() == 8));
+    assert!(value.inherited().is_none());
     drop(never_unlocked);
 }

@@ -15,14 +15,14 @@ use crate::values::shown::{KEY_AT_MOST, quoted};
 /// How many bytes of the hash are kept: enough that two holders of one lock never share them.
 const BYTES: usize = 8;
 
-/// A name of one holder or waiter of a lock that gives nothing away: the first 16 hexadecimal
-/// digits of the SHA-1 of what the server stores for it.
+/// A name of one holder or waiter of a lock that reveals nothing: the first 16 hexadecimal digits
+/// of the SHA-1 of what the server stores for it.
 ///
-/// It is the same in the queue and at the lock, so a waiter can be followed until it holds. All
-/// holders to whom one process hands the lock on without a command share it
-/// ([`Config::local_handoff`](crate::Config::local_handoff)). It changes with each attempt, and when
-/// a writer becomes a reader. Of another program's value, which
-/// may be as simple as `1`, a fingerprint lets somebody confirm a guess.
+/// It is the same in the queue and at the lock, so a waiter can be followed until it holds the
+/// lock. All holders to which one process hands the lock on without a command share it
+/// ([`Config::local_handoff`](crate::Config::local_handoff)). It changes with each attempt, and
+/// when a writer becomes a reader. The fingerprint of another program's value, which may be as
+/// simple as `1`, lets somebody confirm a guess.
 ///
 /// # Examples
 ///

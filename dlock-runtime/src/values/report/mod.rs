@@ -19,7 +19,7 @@ use super::holder::Holder;
 
 /// One lock as the server had it at one moment, from [`Admin`](crate::Admin).
 ///
-/// It may have changed when it arrives: show it, decide nothing by it.
+/// The lock may have changed by the time the report arrives: show it, but base no decision on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockReport {
     key: String,
@@ -35,87 +35,87 @@ pub struct LockReport {
 }
 
 impl LockReport {
-    /// The key as a program writes it, without the namespace.
+    /// Returns the key as a program writes it, without the namespace.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What stands at the key; `None` if nothing does, and only the queue is left.
+    /// Returns what is stored at the key; `None` if nothing is, and only the queue is left.
     #[must_use]
     pub fn kind(&self) -> Option<&LockKind> {
         self.kind.as_ref()
     }
 
-    /// Who holds it, the first to end first. Empty for what is not dlock's, except for a
-    /// [`Foreign`](LockKind::Foreign) holder. In a list only the first few.
+    /// Returns the holders, the first to end first. Empty for data that is not dlock's, except for
+    /// a [`Foreign`](LockKind::Foreign) holder. A list has only the first few.
     #[must_use]
     pub fn holders(&self) -> &[HolderReport] {
         &self.holders
     }
 
-    /// How many hold it. If not all were read, each permit counts as one, and so do holders whose
-    /// lease has ended while nobody has asked for the lock since.
+    /// Returns the number of holders. If not all were read, each permit counts as one, and so does
+    /// each holder whose lease has ended if nobody has requested the lock since.
     #[must_use]
     pub fn holder_count(&self) -> usize {
         self.holder_count
     }
 
-    /// Who waits for it, in the order of the queue. In a list only the first.
+    /// Returns the waiters, in the order of the queue. A list has only the first few.
     ///
-    /// Each stands for one process and attempt, behind which more tasks of that process may wait;
-    /// `fair` and the kinds with many holders have one for each task.
+    /// Each entry is for one process and attempt, behind which more tasks of that process may wait;
+    /// `fair` locks and the kinds with many holders have one for each task.
     #[must_use]
     pub fn waiters(&self) -> &[WaiterReport] {
         &self.waiters
     }
 
-    /// How many wait, in the same sense. Always 0 where
+    /// Returns the number of waiters, in the same sense. Always 0 where
     /// [`Admin::sees_waiters`](crate::Admin::sees_waiters) is `false`.
     #[must_use]
     pub fn waiter_count(&self) -> usize {
         self.waiter_count
     }
 
-    /// Whether [`holders`](Self::holders) and [`waiters`](Self::waiters) are complete.
+    /// Returns whether [`holders`](Self::holders) and [`waiters`](Self::waiters) are complete.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// How long until the key ends by itself, with its last holder. `None` if nobody holds it, or
-    /// if a foreign key has no time to live.
+    /// Returns how long until the key expires by itself, with its last holder. `None` if nobody
+    /// holds it, or if a foreign key has no time to live.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.remaining
     }
 
-    /// How long the first of the queue has waited.
+    /// Returns how long the first waiter in the queue has waited.
     #[must_use]
     pub fn waiting(&self) -> Option<Duration> {
         self.waiters.first().map(WaiterReport::waiting)
     }
 
-    /// The fencing token of the hold, if the server keeps it: for a lock with an `owner`. Of other
-    /// kinds only the holder knows it.
+    /// Returns the fencing token of the hold, if the server stores it: for a lock with an
+    /// [`owner`](crate::LockRequest::owner). With other kinds only the holder knows it.
     #[must_use]
     pub fn fence(&self) -> Option<Fence> {
         self.fence
     }
 
-    /// No holder of this lock has a higher fencing token than this, which is made of the server's
-    /// clock and the last epoch that was drawn for any lock of the namespace.
+    /// Returns a bound: no holder of this lock has a higher fencing token. It comes from the
+    /// server's clock and the last epoch that was drawn for any lock of the namespace.
     #[must_use]
     pub fn fence_at_most(&self) -> Fence {
         self.fence_at_most
     }
 }
 
-/// What stands at a lock's key.
+/// What is stored at a lock's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockKind {
-    /// An exclusive lock; also a `reentrant` one without an owner.
+    /// An exclusive lock, or a `reentrant` one without an owner.
     Exclusive,
     /// Readers, or one writer.
     ReadWrite,
@@ -123,17 +123,17 @@ pub enum LockKind {
     Permits,
     /// A `reentrant` lock, held by this owner.
     Owner(String),
-    /// A text that dlock did not write. It keeps others out as a lock does, and usually is one, of
+    /// Text that dlock did not write. It keeps others out as a lock does, and usually is one, of
     /// redis-py, redsync or node-redlock.
     Foreign,
     /// A lock of another version of dlock, whose rules this version does not know.
     OtherLayout,
-    /// Not a lock: data of another type, which some program keeps at the name of a lock.
+    /// Not a lock: data of another type, which some program stores at the name of a lock.
     OtherType,
 }
 
 impl LockKind {
-    /// Whether dlock wrote it, and this version knows its rules.
+    /// Returns whether dlock wrote it and this version knows its rules.
     #[must_use]
     pub fn is_dlocks(&self) -> bool {
         !matches!(
@@ -157,7 +157,7 @@ impl fmt::Display for LockKind {
     }
 }
 
-/// As what somebody holds a lock, or waits for it.
+/// The kind of a hold, or of what a waiter waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldKind {
@@ -167,17 +167,17 @@ pub enum HoldKind {
     Read,
     /// As the writer.
     Write,
-    /// With this many of the permits.
+    /// With some of the permits.
     #[non_exhaustive]
     Permits {
         /// How many it takes.
         take: u32,
-        /// Out of how many, as its program says.
+        /// How many there are, as its program says.
         of: u32,
     },
-    /// As part of this owner's work.
+    /// On behalf of this owner.
     Owner(String),
-    /// As another program, which does not say.
+    /// By another program, which does not say how.
     Foreign,
 }
 
@@ -206,43 +206,59 @@ pub struct HolderReport {
 }
 
 impl HolderReport {
-    /// Its name for [`Admin::evict`](crate::Admin::evict).
+    /// Returns the holder's name for [`Admin::evict`](crate::Admin::evict).
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// Host, process and function, as it described itself.
+    /// Returns its host, process and function, as it described itself.
     #[must_use]
     pub fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// As what it holds the lock.
+    /// Returns the kind of its hold.
     #[must_use]
     pub fn kind(&self) -> &HoldKind {
         &self.kind
     }
 
-    /// How long ago it asked for the lock: the server's clock, less the time that it wrote down by
-    /// its own clock. Zero if its clock is ahead; `None` for a foreign holder.
+    /// Returns how long ago it requested the lock: the server's time, less the time that the holder
+    /// wrote down by its own clock. Zero if that clock is ahead; `None` for a foreign holder.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.age
     }
 
-    /// How long its lease has left, by the server's clock. `None`: it has no end, which only a
-    /// foreign key can lack.
+    /// Returns the rest of its lease, by the server's clock. `None` if it has no end, as only a
+    /// foreign key can.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.remaining
     }
 
-    /// Whether its holder is done, and only `min_hold` still keeps the lock.
+    /// Returns whether the holder is done, and only [`min_hold`](crate::LockRequest::min_hold)
+    /// still keeps the lock.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
+}
+
+/// Whether a holder that was [evicted](crate::Admin::evict) was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A message was sent. The holder asks the server when it gets it, and its body is stopped within
+    /// a round trip. It does not get it if it has reconnected since it asked for the lock, nor, with
+    /// several servers, if it has no pushes.
+    Sent,
+    /// Its entry names no address: it is another program's or without pushes, or only
+    /// [`min_hold`](crate::LockRequest::min_hold) has kept the lock.
+    NoAddress,
+    /// The server refused the message, mostly because the user may not publish, or did not answer.
+    Failed,
 }
 
 /// One entry of a lock's queue.
@@ -256,35 +272,35 @@ pub struct WaiterReport {
 }
 
 impl WaiterReport {
-    /// Its name; once it is granted the lock, the same as its holder's.
+    /// Returns the waiter's name, which is the holder's name once the lock is granted to it.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// Host, process and function, as it described itself.
+    /// Returns its host, process and function, as it described itself.
     #[must_use]
     pub fn waiter(&self) -> &Holder {
         &self.waiter
     }
 
-    /// As what it will hold the lock.
+    /// Returns the kind of hold that it waits for.
     #[must_use]
     pub fn kind(&self) -> &HoldKind {
         &self.kind
     }
 
-    /// How long it has stood in the queue, by the server's clock.
+    /// Returns how long it has been in the queue, by the server's clock.
     #[must_use]
     pub fn waiting(&self) -> Duration {
         self.waiting
     }
 
-    /// Whether it has shown no sign of life for 3.5 s: the lock is not granted to it, unless it
-    /// comes back.
+    /// Returns whether it has shown no sign of life for 3.5 s: the lock is not granted to it,
+    /// unless it comes back.
     ///
-    /// Exact in [`Admin::show`](crate::Admin::show). A list reads only the first few signs of life,
-    /// those that ended first, so of a queue with many silent waiters it may miss some.
+    /// This is exact in [`Admin::show`](crate::Admin::show). A list reads only the first few signs
+    /// of life, those that ended first, so in a queue with many silent waiters it may miss some.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.is_silent

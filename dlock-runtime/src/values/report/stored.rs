@@ -346,8 +346,8 @@ impl StoredSet {
     }
 }
 
-const NO_LOCK: &str = "what stands at the key is no lock: look at it with `redis-cli`";
-const OTHER_LAYOUT: &str = "what stands at the key is of another layout: use that version's tools";
+const NO_LOCK: &str = "the key does not hold a lock: look at it with `redis-cli`";
+const OTHER_LAYOUT: &str = "the key holds a lock of another layout: use that version's tools";
 const UNREADABLE: &str = "that holder's entry is not of this layout: look at it with `redis-cli`";
 
 /// The entry in front of a further permit's number.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::values::config::{Config, Settings};
+use crate::values::config::{Config, Settings, SpanLevel};
 use crate::values::error::LockError;
 use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
@@ -82,6 +82,14 @@ fn every_variable_sets_its_setting() {
     ] {
         assert_eq!(settings("DLOCK_RELEASE", value).release, release);
     }
+    for (value, level) in [
+        ("info", SpanLevel::Info),
+        ("debug", SpanLevel::Debug),
+        ("trace", SpanLevel::Trace),
+    ] {
+        let observing = settings("DLOCK_SPAN_LEVEL", value).observing;
+        assert_eq!(observing.span_level, level);
+    }
     for (value, lock_order) in [
         ("off", LockOrder::Off),
         ("warn", LockOrder::Warn),
@@ -107,6 +115,10 @@ fn every_variable_sets_its_setting() {
         settings("DLOCK_COMMAND_TIMEOUT", "250ms").command_timeout,
         ms(250)
     );
+    for (written, millis) in [("0s", 0), ("20s", 20_000), ("5m", 300_000)] {
+        let grace = settings("DLOCK_SHUTDOWN_GRACE", written).shutdown_grace;
+        assert_eq!(grace, ms(millis));
+    }
     assert_eq!(
         settings("DLOCK_HEALTH_CHECK_INTERVAL", "1m30s").health_check_interval,
         ms(90_000)
@@ -202,6 +214,7 @@ fn a_bad_value_is_refused_by_its_name() {
         ("DLOCK_POLL_INTERVAL", "1.5s"),
         ("DLOCK_POLL_INTERVAL", "2s"),
         ("DLOCK_HEALTH_CHECK_INTERVAL", "2h"),
+        ("DLOCK_SHUTDOWN_GRACE", "301s"),
         ("DLOCK_MAX_IN_FLIGHT", "0"),
         ("DLOCK_MAX_IN_FLIGHT", "-3"),
         ("DLOCK_REPAIR_MISSING_TTL", "1ms"),
@@ -209,6 +222,7 @@ fn a_bad_value_is_refused_by_its_name() {
         ("DLOCK_HOLDER_NAME", &"x".repeat(300_000)),
         ("DLOCK_LAZY", "yes"),
         ("DLOCK_LOCK_ORDER", "true"),
+        ("DLOCK_SPAN_LEVEL", "warn"),
     ] {
         let said = refused(&[("DLOCK_URL", "memory://"), (name, value)]);
         let setting = name.trim_start_matches("DLOCK_").to_lowercase();
@@ -247,6 +261,45 @@ fn a_missing_address_and_an_unknown_variable_are_refused() {
         ("DLOCK_B", "1"),
     ]);
     assert_eq!(said.matches("DLOCK_HOLDER_NAME").count(), 1, "{said}");
+}
+
+#[test]
+fn the_address_may_be_that_of_another_variable() {
+    let address = |variables: &[(&str, &str)]| from(variables).map(|it| format!("{it:?}"));
+    let there = ("REDIS_URL", "redis://:canary@db:7000/2");
+    let named = address(&[("DLOCK_URL", "env:REDIS_URL"), there]).unwrap();
+    assert!(named.contains("db:7000/2"), "{named}");
+    for (url, other, said) in [
+        (
+            "env:REDIS_URL",
+            "redis",
+            "address is env:REDIS_URL, and REDIS_URL is not set",
+        ),
+        ("env:REDIS", "", "address is env:REDIS, and REDIS is empty"),
+        ("env:REDIS", "'redis://h'", "REDIS: stands in quotes"),
+        (
+            "env:",
+            "redis://h",
+            "address names no variable behind `env:`",
+        ),
+        (
+            "env:redis://:canary@h",
+            "redis://h",
+            "address names no variable behind",
+        ),
+        ("env:REDIS", "canary://h", "unknown scheme"),
+        ("env:REDIS", "env:REDIS", "no scheme"), // one step, no loop
+        ("env:DLOCK_URL", "redis://h", "one of dlock's own variables"),
+        ("env:DLOCK_NAMESPACE", "x", "one of dlock's own variables"), // set or not
+    ] {
+        let wrong = refused(&[("DLOCK_URL", url), ("REDIS", other)]);
+        assert!(
+            wrong.contains(said) && !wrong.contains("canary"),
+            "{url}: {wrong}"
+        );
+        assert!(!wrong.contains("DLOCK_URL is not set"), "{url}: {wrong}");
+    }
+    assert!(refused(&[there]).ends_with("or env:REDIS_URL to take it from that variable"));
 }
 
 /// `docker run --env-file`, Kubernetes and systemd hand on what a shell takes away.
@@ -408,6 +461,8 @@ fn what_dlock_run_tells_its_command_is_no_setting() {
 fn a_url_of_the_program_needs_no_variable() {
     let config = Config::from_env_at("redis://:secret@db:7000/2").unwrap();
     assert!(format!("{config:?}").contains("db:7000/2"));
+    let wrong = Config::from_env_at("env:DLOCK_TEST_NOWHERE").unwrap_err();
+    assert!(!wrong.to_string().contains("DLOCK_URL"), "{wrong}");
     let wrong = Config::from_env_at("").unwrap_err();
     assert!(wrong.to_string().contains("give the server's address"));
     let wrong = Config::from_env_at(" redis://db").unwrap_err().to_string();

@@ -110,6 +110,12 @@ fn all() -> Vec<LockError> {
             server: None,
             source,
         },
+        LockError::Unavailable {
+            key: Some(key()),
+            cause: UnavailableCause::Login,
+            server: None,
+            source: Reason::new("THE PROVIDER'S WORDS"),
+        },
         LockError::ShutDown,
         undone(),
     ];
@@ -205,7 +211,7 @@ fn a_refusal_says_what_to_do() {
         (Refusal::OutOfMemory, "raise `maxmemory`"),
         (
             Refusal::NoPermission,
-            "https://docs.rs/dlock-runtime/latest/dlock_runtime/#rights",
+            "the documentation of the crate `dlock-runtime` lists the commands, keys and channels",
         ),
         (Refusal::Auth, "check the URL's credentials"),
         (Refusal::SentinelAuth, "`sentinel_pass`"),
@@ -222,6 +228,53 @@ fn a_refusal_says_what_to_do() {
     ] {
         let said = refused(reason).to_string();
         assert!(said.contains(says), "{said}");
+    }
+}
+
+/// Of each version, as the server says it to a command and to a script's.
+#[test]
+fn a_missing_right_is_named_as_the_server_names_it() {
+    for (words, named) in [
+        (
+            "NOPERM: this user has no permissions to run the 'get' command or its subcommand",
+            "lacks a right (to run `get`); the",
+        ),
+        (
+            "the master, h:1: NOPERM: User key has no permissions to run the 'client|list' command",
+            "lacks a right (to run `client|list`); the",
+        ),
+        (
+            "ERR ACL failure in script: User worker has no permissions to run the 'pexpire' command script: f_1, on @user_script:1.",
+            "lacks a right (to run `pexpire`); the",
+        ),
+        (
+            "ERR The user executing the script can't run this command or subcommand script: f_1, on @user_script:1. (GET, SET)",
+            "lacks a right (to run `get`, `set`); the",
+        ),
+        (
+            "ERR The user executing the script can't run this command or subcommand script: f_1, on @user_script:1.",
+            "lacks a right; the",
+        ),
+        (
+            "NOPERM: this user has no permissions to access one of the keys used as arguments",
+            "lacks a right (for a key); the",
+        ),
+        (
+            "ERR ACL failure in script: No permissions to access a key script: f_1",
+            "lacks a right (for a key); the",
+        ),
+        (
+            "NOPERM: this user has no permissions to access one of the channels used as arguments",
+            "lacks a right (for a channel); the",
+        ),
+        ("type `ACL SETUSER dlock +info`", "lacks a right; the"),
+    ] {
+        let error = LockError::Refused {
+            key: Some(key()),
+            reason: Refusal::NoPermission,
+            source: Reason::new(words),
+        };
+        assert!(error.to_string().contains(named), "{error}");
     }
 }
 
@@ -297,6 +350,15 @@ fn others_say_what_to_do() {
         (
             LockError::Unavailable {
                 key: Some(key()),
+                cause: UnavailableCause::Login,
+                server: None,
+                source: Reason::new("WRONGPASS"),
+            },
+            "the login at redis failed (item:7): check the user and the password that the provider",
+        ),
+        (
+            LockError::Unavailable {
+                key: Some(key()),
                 cause: UnavailableCause::Unsettled,
                 server: None,
                 source: Reason::new("stands at the key"),
@@ -310,7 +372,7 @@ fn others_say_what_to_do() {
                 server: Some(Reason::new("redis://a:1/0")),
                 source: Reason::new("refused"),
             },
-            "and the network (redis://a:1/0); nothing goes on trying, so make this call again; `init` of a pool with `Config::lazy`",
+            "and the network (redis://a:1/0); nothing is retried in the background: make this call again, or use `Config::lazy`",
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),
@@ -369,5 +431,38 @@ fn what_may_pass_says_when_to_come_back() {
             passes,
             "{reason:?}"
         );
+    }
+}
+
+/// 409 and 503 may be tried again, 400 and 500 not without a change.
+#[test]
+fn a_status_says_whose_turn_it_is() {
+    for error in all() {
+        let status = error.http_status();
+        let expected = match &error {
+            LockError::Busy { .. } => 409,
+            LockError::InvalidKey { .. } => 400,
+            LockError::Lost { .. } => 503,
+            _ if error.retry_after().is_some() => 503,
+            _ => 500,
+        };
+        assert_eq!(status, expected, "{error}");
+        assert_eq!(error.retry_after().is_some(), [409, 503].contains(&status));
+    }
+}
+
+#[cfg(feature = "axum")]
+#[test]
+fn a_response_has_the_status_and_the_error_beside_it() {
+    use axum_core::response::IntoResponse as _;
+    for error in all() {
+        let status = error.http_status();
+        let after = error.retry_after().filter(|_| !error.is_lost());
+        let response = error.into_response();
+        assert_eq!(response.status().as_u16(), status);
+        let header = response.headers().get("retry-after");
+        let header = header.map(|it| it.to_str().unwrap().to_owned());
+        assert_eq!(header, after.map(|it| it.as_secs().to_string()));
+        assert!(response.extensions().get::<LockError>().is_some());
     }
 }

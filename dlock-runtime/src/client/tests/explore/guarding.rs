@@ -115,6 +115,7 @@ impl Process {
                 let (_, token) = token_in(&claim.value).expect("the model's values");
                 self.given_up.insert(token);
             }
+            Some(Action::Verify { .. }) => panic!("no message says that anybody was evicted"),
             Some(Action::CleanedUp { .. }) | None => {}
         }
     }

@@ -43,7 +43,7 @@ impl World {
             .or_else(|| head_fits(&after, command, answer))
     }
 
-    /// S9, and rule 8: only its owner changes an entry, and nothing shortens it.
+    /// S9, and the protocol's rules 5 and 8: only its owner changes an entry, and nothing shortens it.
     fn touches(&self, before: &Before, after: &Before, command: &Command) -> Option<&'static str> {
         let (time, sender) = (self.clock.time(), token_in(&command.claim().value));
         let gives_back = matches!(command.what, What::Release { .. } | What::Cancel { .. });

@@ -330,19 +330,19 @@ fn locks_with_many_holders_keep_their_promises() {
 }
 
 #[test]
-#[ignore = "minutes in a release build: docs/inside/model.md"]
+#[ignore = "minutes in a release build: docs/notes/model.md"]
 fn explore_large_read_and_write() {
     hold(read_and_write());
 }
 
 #[test]
-#[ignore = "minutes in a release build: docs/inside/model.md"]
+#[ignore = "minutes in a release build: docs/notes/model.md"]
 fn explore_large_permits_and_owners() {
     hold(permits_and_owners());
 }
 
 #[test]
-#[ignore = "minutes in a release build: docs/inside/model.md"]
+#[ignore = "minutes in a release build: docs/notes/model.md"]
 fn explore_large_min_hold_and_weather() {
     hold(min_hold_and_weather());
 }

@@ -169,7 +169,7 @@ fn known_bad_variants_of_the_kinds_are_caught() {
 }
 
 #[test]
-#[ignore = "for a release build: docs/inside/model.md"]
+#[ignore = "for a release build: docs/notes/model.md"]
 fn explore_large_kind_variants() {
     catch(bad(true));
     silent_without(bad(true));

@@ -1,4 +1,4 @@
-//! The explorations of the shipped machines whose figures are the table in `docs/inside/model.md`.
+//! The explorations of the shipped machines whose figures are the table in `docs/notes/model.md`.
 
 use std::time::Duration;
 

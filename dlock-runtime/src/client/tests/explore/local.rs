@@ -151,7 +151,7 @@ impl Model for Local {
         if self.rest.1 > 0 {
             steps.push(Step::Tick);
         }
-        if self.closes && !self.client.queues.is_closed {
+        if self.closes && !self.client.is_closed {
             steps.push(Step::Close);
         }
     }
@@ -430,7 +430,7 @@ impl Local {
                 self.wake(sender, forgets);
             }
         }
-        if self.client.queues.is_closed {
+        if self.client.is_closed {
             self.look(who, None, forgets);
         }
     }
@@ -542,6 +542,9 @@ impl Local {
             Looked::Yours(_, token) => {
                 if before_me {
                     self.wrong = Some("not first in line");
+                }
+                if self.client.is_closed {
+                    self.wrong = Some("granted by a closed pool");
                 }
                 Waiter::Holds(token)
             }

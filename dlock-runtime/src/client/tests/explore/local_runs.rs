@@ -139,7 +139,7 @@ fn a_waiter_is_woken_in_every_order_of_steps() {
 }
 
 #[test]
-#[ignore = "half a minute in a release build: docs/inside/model.md"]
+#[ignore = "half a minute in a release build: docs/notes/model.md"]
 fn explore_large_queue() {
     holds(&[("its leader is stuck", LARGE_STUCK), ("large", LARGE)]);
 }

@@ -1,5 +1,5 @@
 //! The shipped machines, explored: every order of steps and faults of a small fleet, breadth first,
-//! so that a counterexample is the shortest there is. `docs/inside/model.md` says what was explored
+//! so that a counterexample is the shortest there is. `docs/notes/model.md` says what was explored
 //! and found.
 //!
 //! Read `world` (what exists), `process`, `leading`, `past_the_queue`, `hold` and `own` (the

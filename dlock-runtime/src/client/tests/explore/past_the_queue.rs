@@ -21,7 +21,7 @@ impl Process {
         let Some(sent) = self.prepare(turn, who, false) else {
             return self.leave(turn, who);
         };
-        self.tell(turn, |client, _| client.sending_alone(&sent));
+        assert!(self.tell(turn, |client, _| client.sending_alone(&sent)));
         self.send_acquire(turn, who, &sent);
         // No call waits for what its own process has at the key, as if its time were over.
         let begun = Moment::from_nanos(0);

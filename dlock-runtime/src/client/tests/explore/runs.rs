@@ -160,7 +160,7 @@ fn a_small_fleet_keeps_its_promises() {
 }
 
 #[test]
-#[ignore = "ten minutes in a release build: docs/inside/model.md"]
+#[ignore = "ten minutes in a release build: docs/notes/model.md"]
 fn explore_large_fleet() {
     hold(super::large_runs::large());
 }

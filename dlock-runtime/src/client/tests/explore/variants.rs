@@ -170,7 +170,7 @@ fn known_bad_variants_are_caught() {
 }
 
 #[test]
-#[ignore = "for a release build: docs/inside/model.md"]
+#[ignore = "for a release build: docs/notes/model.md"]
 fn explore_large_variants() {
     catch(bad(true));
     silent_without(bad(true));

@@ -41,6 +41,9 @@ pub(super) struct TokenEntry<H> {
     pub(super) claim: Claim,
     pub(super) state: TokenStage<H>,
     pub(super) keep: Keep,
+    /// Its next holder has to ask whether it holds the lock; `true`: because of a message that is
+    /// proved.
+    next_is_doubted: Option<bool>,
     /// The next check; [`Moment::NEVER`]: none.
     next_check: Moment,
     is_in_timeline: bool,
@@ -81,6 +84,7 @@ impl<H> Entries<H> {
             claim,
             state: TokenStage::Acquiring,
             keep: Keep::NOT,
+            next_is_doubted: None,
             next_check: Moment::NEVER,
             is_in_timeline: false,
         };
@@ -213,6 +217,10 @@ impl<H> Entries<H> {
         checks.into_iter().map(|(_, token)| token).collect()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.by_token.len()
+    }
+
     /// In the order in which they were drawn.
     pub(super) fn tokens(&self) -> Vec<Token> {
         let mut tokens: Vec<Token> = self.by_token.keys().copied().collect();
@@ -246,6 +254,18 @@ impl<H> TokenEntry<H> {
 
     pub(super) fn enter(&mut self, next_check: Moment, state: TokenStage<H>) {
         (self.next_check, self.state) = (next_check, state);
+    }
+
+    /// Nobody holds the lock by it at the moment, but the server may have granted it.
+    pub(super) fn doubt_next_holder(&mut self, is_proved: bool) {
+        if let TokenStage::Acquiring | TokenStage::Waiting = self.state {
+            self.next_is_doubted = self.next_is_doubted.max(Some(is_proved));
+        }
+    }
+
+    /// There is a holder now, who is told.
+    pub(super) fn take_doubt(&mut self) -> Option<bool> {
+        self.next_is_doubted.take()
     }
 }
 

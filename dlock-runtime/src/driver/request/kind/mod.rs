@@ -13,16 +13,16 @@ use crate::values::about;
 use crate::values::kind::Kind;
 
 impl LockRequest {
-    /// One of many readers: shares the key with other readers, and excludes writers. Default:
-    /// exclusive.
+    /// Shares the key with other readers, and excludes writers. Default: exclusive.
     ///
-    /// Readers and [writers](Self::write) are served in order of arrival. A waiting writer stops
-    /// readers that come later, so neither starves; a reader with [`Wait::Once`](crate::Wait::Once)
-    /// gets a busy error then. Every reader has a lease of its own. Inside a scope that reads the
-    /// key, to read again costs nothing, and to write is an error.
+    /// Readers and [writers](Self::write) are served in order of arrival. A waiting writer goes
+    /// before readers that come later, so neither starves; a reader with
+    /// [`Wait::Once`](crate::Wait::Once) then fails with [`Busy`](crate::LockError::Busy). Each
+    /// reader has its own lease. Inside a scope that reads the key, reading again costs nothing,
+    /// and writing is an error.
     ///
-    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several readers hold the
-    /// lock at once.
+    /// A reader's [fence](crate::LockGuard::fence) is unique but gives no order, because several
+    /// readers hold the lock at once.
     ///
     /// Refused with [`without_scripts`](crate::Config::without_scripts).
     ///
@@ -42,12 +42,11 @@ impl LockRequest {
         self
     }
 
-    /// The one writer among [readers](Self::read): excludes them, and other writers. Default:
-    /// exclusive.
+    /// Excludes [readers](Self::read) and other writers. Default: exclusive.
     ///
-    /// Without readers it is the exclusive lock with a queue in order of arrival. The two are still
-    /// different kinds: where one of them holds the key, the other waits for its turn, and is
-    /// [`Refused`](crate::Refusal::WrongKind) when its wait is over.
+    /// Without readers it behaves like an exclusive lock with a queue in order of arrival. The two
+    /// are still different kinds: while one of them holds the key, the other waits for its turn,
+    /// and is [refused](crate::Refusal::WrongKind) when its wait is over.
     ///
     /// Refused with [`without_scripts`](crate::Config::without_scripts).
     ///
@@ -73,15 +72,15 @@ impl LockRequest {
         self
     }
 
-    /// A semaphore: at most this many permits of the key are held at the same time, 1 to 1,000,000.
-    /// Default: exclusive.
+    /// Makes the lock a semaphore: at most this many permits of the key are held at the same time,
+    /// 1 to 1,000,000. Default: exclusive.
     ///
-    /// Every permit has a lease of its own, so the permit of a dead holder comes back. All callers
-    /// for a key should name the same number: each request is checked against its own, so the
+    /// Each permit has its own lease, so the permit of a dead holder becomes free. All callers of a
+    /// key should name the same number: each request is checked against its own number, so the
     /// largest one is the limit.
     ///
-    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: there are several holders
-    /// at once.
+    /// A permit's [fence](crate::LockGuard::fence) is unique but gives no order, because there are
+    /// several holders at once.
     ///
     /// Refused with `redlock://` and [`without_scripts`](crate::Config::without_scripts).
     ///
@@ -107,9 +106,9 @@ impl LockRequest {
 
     /// Takes this many of the [permits](Self::permits), all or none, 1 to 1,000. Default: one.
     ///
-    /// A waiter for many permits is not overtaken by those that want few: permits stay unused
-    /// meanwhile. The server checks each permit, and does nothing else meanwhile, so count in large
-    /// units: 100 are fine, 1,000 take milliseconds.
+    /// A waiter for many permits is not overtaken by waiters for few: permits stay unused
+    /// meanwhile. The server checks each permit, and serves nobody else meanwhile, so count in
+    /// large units: checking 100 is fast, 1,000 takes milliseconds.
     ///
     /// # Examples
     ///
@@ -129,13 +128,13 @@ impl LockRequest {
         self
     }
 
-    /// An exclusive lock that its holder may take again. Without this, that is
+    /// Lets the holder of the exclusive lock take it again. Default: taking it again fails with
     /// [`WouldDeadlock`](crate::LockError::WouldDeadlock).
     ///
     /// The holder is the scope: what runs inside [`run`](Self::run) or an annotated function, but
-    /// not tasks that it spawned, nor a sibling under `join!`. Taking it again holds the same lease
-    /// once more, without a command to the server; the lock is free when the outermost scope ends.
-    /// Across tasks and processes, name an [owner](Self::owner).
+    /// not the tasks that it spawns, nor a sibling under `join!`. Taking the lock again joins the
+    /// same lease, without a command to the server; the lock is free when the outermost scope ends.
+    /// To share it across tasks and processes, name an [owner](Self::owner).
     ///
     /// # Examples
     ///
@@ -153,12 +152,12 @@ impl LockRequest {
         self
     }
 
-    /// With [`reentrant`](Self::reentrant): all calls of this owner may hold the lock at once, in
-    /// any task or process. Default: the scope.
+    /// Names the owner of a [`reentrant`](Self::reentrant) lock: all calls of this owner may hold
+    /// the lock at once, in any task or process. Default: the scope.
     ///
-    /// For the steps of one workflow that run in several places. It excludes other owners, never
-    /// those of the same name: take a name that no other owner has by chance, such as the
-    /// workflow's id. 1 to 256 bytes.
+    /// Use it for the steps of one workflow that run in several places. The lock excludes other
+    /// owners, never a call with the same name: choose a name that no other owner has by chance,
+    /// such as the workflow's id. It may have 1 to 256 bytes.
     ///
     /// Refused with [`without_scripts`](crate::Config::without_scripts).
     ///
@@ -187,8 +186,8 @@ impl LockRequest {
     /// waiters of a process share one queue entry, and processes take turns, which costs the server
     /// less.
     ///
-    /// For the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds are always
-    /// served in order of arrival. A waiter that was silent for 3.5 s has lost its place in the
+    /// It applies to the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds are
+    /// always served in order of arrival. A waiter that is silent for 3.5 s loses its place in the
     /// queue.
     ///
     /// Refused with `redlock://` and [`without_scripts`](crate::Config::without_scripts).

@@ -91,7 +91,7 @@ async fn everything_that_is_wrong_is_in_one_error() {
     let said = said.to_string();
     let parts: Vec<_> = said.split("; ").collect();
     let begin = [
-        "max_renewals bounds",
+        "max_renewals counts",
         "`write` and `read`",
         "`permits` and `read`",
         "permits 0",

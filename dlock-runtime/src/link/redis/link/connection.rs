@@ -31,7 +31,7 @@ use crate::link::redis::redirects::OfCluster;
 use crate::link::redis::reply;
 use crate::link::redis::scripts::{CallBy, Script};
 use crate::link::redis::target::{ConnectionTarget, Outdated};
-use crate::values::config::RedisAddress;
+use crate::values::config::{Host, RedisAddress};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 use crate::values::shown::rounded;
@@ -40,11 +40,12 @@ use crate::values::shown::rounded;
 /// which no error ever reports.
 const SILENCE_OF_A_DEAD_LINK: u32 = 2;
 
-/// Which server a connection goes to; both as in [`Hello`](super::Hello).
+/// Which server a connection goes to; all as in [`Hello`](super::Hello).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ServerId {
     pub(super) run_id: Box<str>,
     pub(super) generation: Option<u64>,
+    pub(super) master: Option<Host>,
 }
 
 /// Shared by a link and the tasks that send for its callers.
@@ -292,10 +293,8 @@ impl Connection {
     pub(super) fn error_of_answer(&self, answer: &Value) -> Option<CommandError> {
         match answer {
             Value::ServerError(error) => {
-                match self.noted(self.meant_by(&RedisError::from(error.clone()))) {
-                    error @ CommandError::Refused(..) => Some(self.of_node(error)),
-                    error => Some(error),
-                }
+                let error = RedisError::from(error.clone());
+                Some(self.noted(self.meant_by(&error)))
             }
             _ => None,
         }
@@ -326,7 +325,7 @@ impl Connection {
             {
                 self.target.may_have_moved.notify_one();
                 self.of_cluster.iter().for_each(OfCluster::may_have_changed);
-                CommandError::Unsent(why)
+                self.of_node(CommandError::Unsent(why))
             }
             CommandError::Refused(Refusal::Other, why)
                 if self.of_cluster.is_some() && errors::is_of_a_slot_that_moved(&why) =>
@@ -338,11 +337,13 @@ impl Connection {
         }
     }
 
-    /// Names the node of a cluster: the others may be set up otherwise, or work.
+    /// Names the node of a cluster, or the master that sentinels named: the pool's address does not
+    /// say which server it is.
     fn of_node(&self, error: CommandError) -> CommandError {
-        match &self.of_cluster {
-            Some(OfCluster { host, .. }) => error.at(host),
-            None => error,
+        match (&self.of_cluster, &self.server.master) {
+            (Some(OfCluster { host, .. }), _) => error.at(host),
+            (None, Some(master)) => error.at(format_args!("the master, {master}")),
+            (None, None) => error,
         }
     }
 

@@ -35,6 +35,7 @@ use super::plan::Plan;
 use super::push::PushReceiver;
 use super::reads::Reads;
 use crate::extras::server_check::Pushes;
+use crate::values::config::Host;
 
 /// What the handshake learned.
 pub(crate) struct Hello {
@@ -53,6 +54,8 @@ pub(crate) struct Hello {
     pub(crate) run_id: String,
     /// The generation of the pool's target when the sentinels named this server, if they did.
     pub(crate) generation: Option<u64>,
+    /// The server, if the sentinels named it.
+    pub(crate) master: Option<Host>,
     /// What the server is as a node of a quorum, if it is one.
     pub(crate) node: Option<Membership>,
 }
@@ -87,6 +90,7 @@ impl RedisLink {
             reads,
             run_id,
             generation,
+            master,
             node,
         } = hello;
         let connection = Connection::new(
@@ -99,6 +103,7 @@ impl RedisLink {
             ServerId {
                 run_id: run_id.into(),
                 generation,
+                master,
             },
         );
         let connection = Arc::new(connection.that_reads(reads, node));

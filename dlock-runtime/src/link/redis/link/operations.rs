@@ -17,6 +17,7 @@ use crate::extras::server_check::Answers;
 use crate::link::batched::{BatchedAnswer, ReleaseCommand};
 use crate::link::command_error::CommandError;
 use crate::link::redis::calls::{self, ScriptCall};
+use crate::link::redis::push;
 use crate::link::redis::reads::Reads;
 use crate::link::redis::reply::{self, Done, Holders};
 use crate::link::redis::scripts::{self, CallBy};
@@ -26,7 +27,9 @@ use crate::rules::commands::{
 };
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
+use crate::values::report::Notice;
 use crate::values::ttl::Ttl;
+use crate::values::{entry, token};
 
 impl Link for RedisLink {
     fn server_time_at(&self, now: Moment) -> u64 {
@@ -88,6 +91,7 @@ impl Link for RedisLink {
             LinkCommand::Read(key) => replied(self.read(key, within)),
             LinkCommand::Scan { prefix, cursor } => replied(self.scan(prefix, cursor, within)),
             LinkCommand::Inspect { keys, part } => replied(self.inspect(keys, part, within)),
+            LinkCommand::TellEvicted(claim) => replied(self.tell_evicted(claim, within)),
             LinkCommand::Ping => replied(self.ping(within)),
             LinkCommand::Check => replied(self.check(within)),
         }
@@ -237,6 +241,35 @@ impl RedisLink {
             }
             value => reply::value(&value?),
         }
+    }
+
+    pub(crate) async fn tell_evicted(
+        &self,
+        claim: &Claim,
+        within: Duration,
+    ) -> Result<Notice, CommandError> {
+        let Some(channel) = self.channel_of_holder(claim) else {
+            return Ok(Notice::NoAddress);
+        };
+        let message = push::evicted_message(&self.connection.grant_key, &channel, claim);
+        let mut connection = self.connection.multiplexed.clone();
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(&*channel).arg(message);
+        let publish = pin!(async move { publish.exec_async(&mut connection).await });
+        self.connection.call(within, publish).await?;
+        Ok(Notice::Sent)
+    }
+
+    /// Where a claim's holder hears messages. An entry may be a stranger's, which names any channel.
+    fn channel_of_holder<'a>(&self, claim: &'a Claim) -> Option<Cow<'a, str>> {
+        let holder = entry::of_holder(&claim.value)?;
+        let names = &self.connection.names;
+        if self.connection.node.is_some() {
+            let pool = token::number_of_pool(holder.token)?;
+            return Some(names.channel(pool).into());
+        }
+        let channel = holder.channel().filter(|it| names.is_channel(it))?;
+        Some(channel.into())
     }
 
     pub(crate) async fn ping(&self, within: Duration) -> Result<(), CommandError> {

@@ -201,7 +201,7 @@ fn other_type(layout: Option<&Value>) -> CommandError {
         let why = Reason::new("the set at the key is of another layout");
         return CommandError::Refused(Refusal::Layout, why);
     }
-    let why = Reason::new("a value that is no string stands at the key");
+    let why = Reason::new("the key holds a value that is not a string");
     CommandError::Refused(Refusal::WrongType, why)
 }
 

@@ -1,5 +1,5 @@
 //! Tests of heartbeats batched into one command: when each is sent, and what each waiter is told.
-//! The state alone is tested in `link/batcher/tests.rs`.
+//! The state alone is tested in `link/batcher/tests`.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -105,14 +105,16 @@ async fn what_comes_within_the_window_goes_out_as_one() {
     assert!(!shown.contains("1|x|waiter"), "no token is shown");
 }
 
+/// A caller that goes before takes no place in it: its heartbeat is not sent.
 #[tokio::test]
 async fn a_full_batch_waits_for_nothing() {
     let lab = Lab::new().await;
-    let waiters = waiting(&lab.link, 4).await;
+    let waiters = waiting(&lab.link, 5).await;
     let heartbeats = lab.link.heartbeats(LONG);
     warm(&heartbeats, &waiters[0]).await;
     let within = CAP / 2; // the window ends later
     let beat = |at: usize| heartbeats.beat(&waiters[at], within);
+    assert!(poll_once(pin!(beat(4))).is_pending());
     let (a, b, c) = tokio::join!(beat(1), beat(2), beat(3));
     for answer in [a, b, c] {
         assert!(matches!(answer, Ok(Some(Polled::Queued(_)))), "{answer:?}");

@@ -101,6 +101,7 @@ pub(super) struct Heard {
     grants: Mutex<Vec<(PushedGrant, Option<Moment>)>>,
     hints: Mutex<Vec<(String, String)>>,
     freed: Mutex<Vec<String>>,
+    evicted: Mutex<Vec<(String, String, bool)>>,
     pub(super) disconnected: AtomicBool,
 }
 
@@ -112,6 +113,11 @@ impl Heard {
     /// Hints: messages that nothing proves.
     pub(super) fn take_hints(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.hints.lock().unwrap())
+    }
+
+    /// Who was said to be evicted, and whether that was proved.
+    pub(super) fn take_evicted(&self) -> Vec<(String, String, bool)> {
+        std::mem::take(&mut *self.evicted.lock().unwrap())
     }
 
     /// What nodes said to be free.
@@ -132,6 +138,11 @@ impl Listener for Heard {
 
     fn freed(&self, key: &Arc<str>) {
         self.freed.lock().unwrap().push(key.to_string());
+    }
+
+    fn evicted(&self, key: &str, value: &str, is_proved: bool) {
+        let said = (key.to_owned(), value.to_owned(), is_proved);
+        self.evicted.lock().unwrap().push(said);
     }
 
     fn disconnected(&self) {

@@ -5,16 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use dlock_harness::until;
 use redis::{PushInfo, PushKind, Value};
 
-use super::lab::Heard;
-use crate::link::Listener;
+use super::lab::{CAP, Heard, Lab, assert_refused, claim, seconds};
 use crate::link::clock::Clock;
 use crate::link::redis::grant_key::{GrantKey, Proof};
-use crate::link::redis::push::{Grants, PushReceiver};
+use crate::link::redis::push::{Grants, PushReceiver, evicted_message};
+use crate::link::{Link, Listener};
 use crate::rules::commands::PushedGrant;
 use crate::values::config::Secret;
+use crate::values::entry;
+use crate::values::error::Refusal;
+use crate::values::kind::Kind;
 use crate::values::moment::Moment;
+use crate::values::report::Notice;
 use crate::values::ttl::Margin;
 
 pub(super) const CHANNEL: &str = "lock:@grant:1";
@@ -39,7 +44,7 @@ impl Hearing {
         let push_receiver = PushReceiver::new(
             clock,
             Margin::DEFAULT,
-            CHANNEL.to_owned(),
+            vec![CHANNEL.to_owned()],
             grant_key.clone(),
             Some(listener),
             Grants::Count,
@@ -149,9 +154,10 @@ async fn what_is_no_grant_is_ignored() {
         b"k\nv\n1\n2\n3\n", // neither a layout nor an event
         b"2|granted\nk\nv\n1\n2\n3\n",
         b"1|granted|k\nv\n1\n2\n3\n",
-        b"1|evicted\nk\nv\n1\n2\n3\n", // an event of a later version
-        b"1|evicted\nk\nv\n1\n",
-        b"1|wanted\nk\nv\n1\n",
+        b"1|evicted",
+        b"1|evicted\nk\nv",
+        b"2|evicted\nk\nv\n",
+        b"1|wanted\nk\nv\n1\n", // an event of a later version
         b"1|granted\nk\nv\n1\n2\n-3\n",
         b"1|granted\nk\nv\n1.5\n2\n3\n",
         b"1|granted\nk\nv\n1e15\n2\n3\n",
@@ -167,7 +173,11 @@ async fn what_is_no_grant_is_ignored() {
         let heard = hearing.message(CHANNEL, payload);
         let hinted = hearing.heard.take_hints();
         let shown = String::from_utf8_lossy(payload);
-        assert!(heard.is_empty() && hinted.is_empty(), "{shown}");
+        let evicted = hearing.heard.take_evicted();
+        assert!(
+            heard.is_empty() && hinted.is_empty() && evicted.is_empty(),
+            "{shown}"
+        );
     }
     assert!(
         hearing
@@ -301,6 +311,75 @@ async fn with_a_secret_only_what_is_proved_is_believed() {
     ] {
         assert!(!believed(&one, wrong), "{wrong}");
     }
+}
+
+/// Whatever is said of a holder only makes it ask; who knows the secret is heard first. A later version
+/// may append lines.
+#[tokio::test(start_paused = true)]
+async fn that_a_holder_was_evicted_is_read_and_proved() {
+    let key = grant_key("of the fleet, and long");
+    let claim = claim("lock:k", "1|x|1-1-1||9|0|0||h|1|f|1");
+    let (proving, trusting) = (Hearing::with(&key), Hearing::new());
+    let heard = |hearing: &Hearing, channel: &str, message: &str| {
+        assert!(hearing.message(channel, message.as_bytes()).is_empty());
+        hearing.heard.take_evicted()
+    };
+    let said = format!("1|evicted\n{}\n{}", claim.key, claim.value);
+    let right = evicted_message(&key, CHANNEL, &claim);
+    assert_eq!(right, format!("{said}\n{}", mac(&key, CHANNEL, &said)));
+    let longer = format!("{said}\nnew");
+    let longer = format!("{longer}\n{}", mac(&key, CHANNEL, &longer));
+    let without = evicted_message(&GrantKey::new(None), CHANNEL, &claim);
+    assert_eq!(without, format!("{said}\n"));
+    let of_another = evicted_message(&grant_key("of another fleet"), CHANNEL, &claim);
+    let of_another_channel = evicted_message(&key, "lock:@grant:2", &claim);
+    for (message, is_right) in [
+        (right, true),
+        (longer, true),
+        (without, false),
+        (of_another, false),
+        (of_another_channel, false),
+    ] {
+        let said = |is_proved| [(claim.key.to_string(), claim.value.to_string(), is_proved)];
+        assert_eq!(
+            heard(&proving, CHANNEL, &message),
+            said(is_right),
+            "{message}"
+        );
+        assert_eq!(
+            heard(&trusting, CHANNEL, &message),
+            said(false),
+            "{message}"
+        );
+        assert_eq!(heard(&trusting, "lock:@grant:2", &message), []);
+    }
+}
+
+/// Not at an address that only a stranger writes.
+#[tokio::test]
+async fn an_evicted_holder_is_told_at_its_address() {
+    let lab = Lab::new().await;
+    let address = lab.link.address().expect("it hears").to_string();
+    let of = |address: &str| entry::of_test(&Kind::Exclusive, "1-1-1", address, seconds(30), "h");
+    let link: &dyn Link = &lab.link;
+    let tell = async |value: &str| link.tell_evicted(&claim("lock:k", value), CAP).await;
+    let ours = of(&address);
+    assert_eq!(tell(&ours).await.unwrap(), Notice::Sent);
+    let told = [("lock:k".to_owned(), ours.clone(), true)];
+    until("it is told", CAP, async || lab.heard.take_evicted() == told).await;
+    for value in [
+        &*of(""),
+        &of("7;jobs"),
+        &of("7;shop:@grant:1"),
+        &entry::retired(&ours),
+        "a token of redis-py",
+    ] {
+        assert_eq!(tell(value).await.unwrap(), Notice::NoAddress, "{value}");
+    }
+    lab.tell::<()>(&["ACL", "SETUSER", "default", "-publish"])
+        .await;
+    assert_refused(tell(&ours).await, Refusal::NoPermission);
+    assert_eq!(lab.heard.take_evicted(), []);
 }
 
 /// Anyone can compute a MAC with an empty secret, so nothing is proved by it.

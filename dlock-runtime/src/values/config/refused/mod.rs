@@ -1,6 +1,6 @@
 //! What some servers can't have, with the reasons: settings, kinds of locks, and what is done under
 //! one. One table, from which the check of a configuration, the errors of requests and the table of
-//! docs/operate/topologies.md come.
+//! docs/topologies/which.md come.
 //!
 //! Invariant: a refusal says why, and what to do instead.
 
@@ -98,7 +98,7 @@ const REFUSED: &[RefusedRow] = &[
     setting(
         Several,
         "repair_missing_ttl",
-        "a key without a time to live at some of several nodes can't be told from a lock that is held",
+        "if only some nodes have the key without a time to live, a program may still hold the lock",
     ),
     setting(
         Several,
@@ -119,7 +119,7 @@ const REFUSED: &[RefusedRow] = &[
     setting(
         Several,
         "min_aof",
-        "the other nodes are what a lock survives a restart by",
+        "when a node restarts, the lock survives at the other nodes",
     ),
     row(
         Several,
@@ -130,7 +130,7 @@ const REFUSED: &[RefusedRow] = &[
     row(
         Several,
         Permits,
-        "each server would give out all permits, and a quorum of them more than there are",
+        "each node counts by itself, so too many holders could each have a quorum",
         "take one of several exclusive locks, `name#1` to `name#k`",
     ),
     row(
@@ -142,7 +142,7 @@ const REFUSED: &[RefusedRow] = &[
     row(
         WithoutScripts,
         SeveralKeys,
-        "all or none are taken in one step",
+        "taking all keys or none in one step needs a script",
         "take one lock inside the other, everywhere in the same order",
     ),
     row(

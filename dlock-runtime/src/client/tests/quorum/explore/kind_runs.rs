@@ -1,5 +1,5 @@
 //! The explorations of locks with many holders: readers and writers, and the processes of one owner.
-//! The figures are in `docs/inside/model.md`.
+//! The figures are in `docs/notes/model.md`.
 
 use super::kinds::Role::{self, *};
 use super::run::Fault::{Client, Crash, Empty, Forward, OtherKey};
@@ -255,7 +255,7 @@ fn small_bounds_of_many_holders() {
 }
 
 #[test]
-#[ignore = "for a release build: docs/inside/model.md"]
+#[ignore = "for a release build: docs/notes/model.md"]
 fn explore_large_quorum_kinds() {
     hold(bounded(rows(), 300_000));
 }

@@ -1,4 +1,4 @@
-//! The explorations whose figures are in `docs/inside/model.md`.
+//! The explorations whose figures are in `docs/notes/model.md`.
 
 use super::mutants::Mutant;
 use super::run::Fault::{Client, Crash, Empty, Forward, OtherKey};
@@ -257,7 +257,7 @@ fn handed_on() -> Vec<Row> {
 }
 
 #[test]
-#[ignore = "for a release build: docs/inside/model.md"]
+#[ignore = "for a release build: docs/notes/model.md"]
 fn explore_large_quorum() {
     hold(bounded(rows(), 1_000_000));
 }

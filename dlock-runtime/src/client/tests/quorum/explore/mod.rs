@@ -1,5 +1,5 @@
 //! The quorum's machines as they ship, explored: every order of steps and faults of a few clients and
-//! nodes, breadth first, so that a counterexample is the shortest there is. `docs/inside/model.md`
+//! nodes, breadth first, so that a counterexample is the shortest there is. `docs/notes/model.md`
 //! says what was explored and found.
 //!
 //! Time is asynchronous: a command is executed, and an answer read, at any later time, out of order

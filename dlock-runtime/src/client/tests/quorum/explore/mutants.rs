@@ -1,6 +1,5 @@
 //! Known-bad variants: each changes what the shell does with an answer of a shipped machine, or
-//! with a node's answer on its way. The numbers are those of the counterexamples in
-//! `docs/inside/model.md`.
+//! with a node's answer on its way. `variants` has their numbers.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Mutant {

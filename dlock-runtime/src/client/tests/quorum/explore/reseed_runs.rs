@@ -1,5 +1,5 @@
 //! Renewals that ask nodes for their vote which do not have the lock: the explorations, and the
-//! known-bad variants. The figures are in `docs/inside/model.md`.
+//! known-bad variants. The figures are in `docs/notes/model.md`.
 
 use super::kind_runs::without_owners_fences;
 use super::kinds::Role::{self, *};
@@ -192,7 +192,7 @@ fn small_bounds_of_reseeds() {
 }
 
 #[test]
-#[ignore = "for a release build: docs/inside/model.md"]
+#[ignore = "for a release build: docs/notes/model.md"]
 fn explore_large_quorum_reseeds() {
     hold(bounded(rows(), 300_000));
 }

@@ -167,14 +167,14 @@ fn a_walk_finds_known_bad_adoptions_that_lower_the_counter() {
 }
 
 #[test]
-#[ignore = "for a release build: docs/inside/model.md"]
+#[ignore = "for a release build: docs/notes/model.md"]
 fn explore_large_quorum_walks() {
     walk_all(&with_true_clocks(), 0..20_000);
     walk_all(&with_clocks_that_step(), 0..10_000);
 }
 
 #[test]
-#[ignore = "for a release build: docs/inside/model.md"]
+#[ignore = "for a release build: docs/notes/model.md"]
 fn explore_large_quorum_walks_of_kinds() {
     for roles in [READERS_AND_WRITERS, OWNERS, ANY_KIND] {
         walk_all(&of(roles, with_true_clocks()), 0..3_000);

@@ -1,5 +1,6 @@
 //! Known-bad variants and worlds, the smallest runs that show them, and what catches each after how
-//! many steps. `L1` to `L21`: the counterexamples in `docs/inside/model.md`.
+//! many steps. `L1` to `L21` number the counterexamples: `reseed_runs` has `L16` and `L18`, and no
+//! run reaches `L17`, a vote by renewal of a node in quarantine.
 
 use super::mutants::Mutant::{self, *};
 use super::run::Fault::{Back, Empty, Forward, OtherKey};

@@ -1,5 +1,5 @@
 //! Tests of callers that share a batcher: which commands wait, which are withdrawn, and when each
-//! is sent. The batcher's state alone is tested in `link/batcher/tests.rs`.
+//! is sent. The batcher's state alone is tested in `link/batcher/tests`.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -4,13 +4,19 @@ use std::sync::Arc;
 
 use dlock_harness::until;
 
-use super::{CAP, HOUR, ballot, claim, link, listening, of_kind, server, take_back, vote};
+use super::{
+    CAP, HOUR, OF_THREE, ballot, claim, link, listening, listening_as, of_kind, server, take_back,
+    vote,
+};
 use crate::link::Link;
+use crate::link::redis::membership::NodePlan;
 use crate::link::redis::tests::lab::{Heard, for_an_hour};
 use crate::rules::ballots::{Adopted, Vote};
 use crate::rules::commands::Keep;
 use crate::values::entry::LEFT_TO_A_WRITER;
 use crate::values::kind::Kind;
+use crate::values::report::Notice;
+use crate::values::token;
 
 fn epoch(vote: &Vote) -> u64 {
     match vote {
@@ -45,6 +51,26 @@ async fn a_node_votes_for_one_and_draws_what_is_proposed_or_above_its_last() {
     );
     take_back(&link, &a).await;
     assert_eq!(epoch(&vote(&link, &a, 7).await), (1 << 53) - 2, "exact");
+}
+
+/// A holder's entry names no connection there, because it is the same at all nodes.
+#[tokio::test]
+async fn a_node_tells_the_holders_pool_that_it_was_evicted() {
+    let server = server();
+    let token = "0123-45-6";
+    let (ours, others) = (Arc::<Heard>::default(), Arc::<Heard>::default());
+    let pool = token::number_of_pool(token).expect("it is a token");
+    let of = |pool| NodePlan { pool, ..OF_THREE };
+    let ours_link = listening_as(&server.url(), of(pool), &ours).await;
+    let _other_link = listening_as(&server.url(), of(pool + 1), &others).await;
+    let admin = link(&server.url()).await;
+    let evicted = claim("lock:k", token);
+    let told = admin.tell_evicted(&evicted, CAP).await.unwrap();
+    assert_eq!(told, Notice::Sent);
+    let said = [("lock:k".to_owned(), evicted.value.to_string(), true)];
+    until("it is told", CAP, async || ours.take_evicted() == said).await;
+    assert_eq!(others.take_evicted(), []);
+    drop(ours_link);
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ use crate::values::kind::Kind;
 const OF_THREE: NodePlan = NodePlan {
     max_ttl: Duration::from_secs(60),
     nodes: 3,
+    pool: 7,
 };
 
 fn plan(url: &str, node: NodePlan) -> Plan {
@@ -44,7 +45,11 @@ pub(super) async fn link(url: &str) -> RedisLink {
 }
 
 pub(super) async fn listening(url: &str, heard: &Arc<Heard>) -> RedisLink {
-    let (plan, listener) = (plan(url, OF_THREE), Arc::downgrade(heard));
+    listening_as(url, OF_THREE, heard).await
+}
+
+async fn listening_as(url: &str, node: NodePlan, heard: &Arc<Heard>) -> RedisLink {
+    let (plan, listener) = (plan(url, node), Arc::downgrade(heard));
     let _ = plan.listener.set(listener as Weak<dyn Listener>);
     connect(&plan).await.expect("a node")
 }

@@ -1,8 +1,12 @@
 //! Tests of the kinds with many holders on a server that refuses commands: a refused command leaves
 //! nothing, and a command that frees still works.
 
+use std::sync::Arc;
+
+use dlock_harness::RedisServer;
+
 use super::*;
-use crate::link::redis::tests::lab::for_an_hour;
+use crate::link::redis::tests::lab::{Heard, for_an_hour, kept, listening};
 use crate::link::redis::tests::refusals::{RIGHTS, as_user};
 
 /// The additional rights of the kinds with many holders.
@@ -204,4 +208,43 @@ async fn a_renewal_that_meets_a_replica_fails_and_ends_the_connection() {
     let outcomes = lab.link.renew(&[renewal(&ours, 3600)], CAP).await;
     assert_eq!(outcomes.unwrap(), [Renewed::Failed]);
     assert!(!lab.link.connection.is_usable());
+}
+
+/// Before Redis 7.2, a server that is interrupted within `PEXPIRE` for as long as the key is to live
+/// deletes it. This one always does.
+#[tokio::test]
+async fn nothing_stays_for_ever_at_a_server_that_was_interrupted_within_pexpire() {
+    let renamed = ["PEXPIRE", "INTERRUPTED", "UNLINK", "PEXPIRE"];
+    let renamed = renamed
+        .chunks(2)
+        .flat_map(|it| ["--rename-command", it[0], it[1]]);
+    let server = RedisServer::builder().args(renamed).start();
+    let heard = Arc::<Heard>::default();
+    let link = listening(&server.url(), &heard).await;
+    let lab = Lab::of(server, link, heard).await;
+    let exclusive = waiter(LOCK, "", "x");
+    let keep = kept(Some(2), lab.link.server_time());
+    lab.granted(&exclusive).await;
+    let given_back = lab.link.release(&exclusive, keep, CAP).await.unwrap();
+    assert!(given_back.found && lab.keys().await == NOTHING);
+
+    let now = lab.link.server_time();
+    let [now, soon, ends] = [0, 900_000, HOUR].map(|it| (now + it).to_string());
+    for (meta, [ours, other]) in [
+        ("1|#|rw", ["a", "b"].map(|it| reader(&lab, it))),
+        ("1|#|o|one|1", ["a", "b"].map(|it| owned(&lab, it))),
+    ] {
+        let members = [&*ends, &*ours.value, &*soon, &*other.value, "inf", meta];
+        lab.tell::<u64>(&[&["ZADD", LOCK][..], &members].concat())
+            .await;
+        for (queue, score) in [("lock:@w:{lock:a}", &now), ("lock:@a:{lock:a}", &ends)] {
+            lab.tell::<u64>(&["ZADD", queue, score, &exclusive.value])
+                .await;
+        }
+        let given_back = lab.link.release(&ours, Keep::NOT, CAP).await.unwrap();
+        assert_eq!((given_back.found, given_back.rest), (true, 0), "{meta}");
+        let held: String = lab.tell(&["GET", LOCK]).await;
+        assert_eq!(held, *exclusive.value, "what was gone is not in its way");
+        lab.link.release(&exclusive, Keep::NOT, CAP).await.unwrap();
+    }
 }
