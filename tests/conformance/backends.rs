@@ -248,6 +248,14 @@ pub(crate) async fn settled(pool: &LockPool) {
     tokio::task::yield_now().await;
 }
 
+/// Waits until at least so many locks are held, and lets their bodies begin: a lock is held before the task that
+/// waits for it is polled.
+pub(crate) async fn running(pool: &LockPool, locks: usize) {
+    let held = format!("{locks} are held");
+    soon(&held, async || pool.status().unwrap().held >= locks).await;
+    settled(pool).await;
+}
+
 /// Whether there was a guard; it is released when this returns, not in the background.
 pub(crate) async fn given_back(guard: Option<LockGuard>) -> bool {
     let Some(guard) = guard else {

@@ -10,7 +10,7 @@ use dlock_runtime::{Eviction, LockGuard, LockPool, LostCause, Notice};
 use dlock_tests::of_kind;
 use tokio::time::{Instant, timeout};
 
-use crate::backends::{LONG, is_free_for, is_lost, ms, one, settled, soon, taken};
+use crate::backends::{LONG, is_free_for, is_lost, ms, one, running, settled, soon, taken};
 
 on_every_backend!(
     scripts:
@@ -124,7 +124,7 @@ async fn a_body_is_stopped_before_its_renewal(pool: LockPool) {
         let body = of_kind(pool.lock("k"), kind).ttl(LONG).renew();
         let body = body.run(async |_| std::future::pending::<()>().await);
         let evicts = async {
-            soon("it is held", async || pool.status().unwrap().held == 1).await;
+            running(&pool, 1).await;
             evict(&pool).await;
         };
         let both = async { tokio::join!(body, evicts) };

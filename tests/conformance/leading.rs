@@ -10,7 +10,7 @@ use dlock_runtime::{Candidate, LockError, LockPool, LostCause, Term, distributed
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::backends::{LONG, is_free, is_lost, ms, patient, settled, soon};
+use crate::backends::{LONG, is_free, is_lost, ms, patient, running, settled, soon};
 
 on_every_backend!(
     the_next_candidate_leads_once_the_leader_resigns,
@@ -164,7 +164,7 @@ async fn a_shutdown_ends_a_term(pool: LockPool) {
         }
     });
     let shutdown = async {
-        soon("it leads", async || pool.status().unwrap().held == 1).await;
+        running(&pool, 1).await;
         pool.shutdown().await
     };
     let (ended, drained) = tokio::join!(leader, shutdown);
@@ -433,7 +433,7 @@ async fn a_shutdown_ends_functions_that_lead(pool: LockPool) {
         after.notify_one(); // the one that finishes is not stopped at the same time
     };
     let shutdown = async {
-        soon("both lead", async || pool.status().unwrap().held == 2).await;
+        running(&pool, 2).await;
         tokio::join!(pool.shutdown(), stopped(&pool))
     };
     let (finished, (), (drained, waited)) =

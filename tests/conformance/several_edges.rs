@@ -11,7 +11,7 @@ use dlock_runtime::{
 };
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, is_free, is_lost, ms, patient, settled, soon};
+use crate::backends::{LONG, given_back, is_free, is_lost, ms, patient, running, settled, soon};
 
 on_every_backend!(
     scripts:
@@ -134,7 +134,7 @@ async fn several_are_stopped_at_shutdown_after_what_is_inside(pool: LockPool) {
         pending::<()>().await;
     });
     let shutdown = async {
-        soon("all are held", async || pool.status().unwrap().held == 3).await;
+        running(&pool, 3).await;
         pool.shutdown().await
     };
     let (both, drained) = tokio::join!(both, shutdown);
@@ -208,7 +208,7 @@ async fn several_that_the_body_holds_are_joined(pool: LockPool) {
         both().run(async |_| ()).await
     });
     let shutdown = async {
-        soon("both are held", async || pool.status().unwrap().held == 2).await;
+        running(&pool, 2).await;
         pool.shutdown().await
     };
     let (joined, drained) = tokio::join!(all, shutdown);

@@ -14,7 +14,7 @@ use dlock_runtime::{
 use futures_util::poll;
 use tokio::sync::oneshot;
 
-use crate::backends::{LONG, is_free, is_lost, ms, patient, settled, soon};
+use crate::backends::{LONG, is_free, is_lost, ms, patient, running, settled, soon};
 use crate::global::alone_on;
 
 on_every_backend!(
@@ -40,7 +40,7 @@ async fn closing_is_heard_by_all_who_wait_for_it(pool: LockPool) {
         lock.is_held()
     });
     let body = tokio::spawn(pool.scope(body));
-    soon("both are held", async || pool.status().unwrap().held == 2).await;
+    running(&pool, 2).await;
     assert!(poll!(Box::pin(pool.closing())).is_pending());
     let shutdown = tokio::spawn(async move { pool.shutdown().await });
     assert!(body.await.unwrap().unwrap(), "it ended by itself, in time");
@@ -78,7 +78,7 @@ async fn what_may_be_stopped_is_stopped_from_the_inside_out(pool: LockPool) {
         assert_eq!(outer.lost().await, LostCause::ShutDown);
         endless().await;
     });
-    let (outer, (drained, took)) = tokio::join!(outer, shut_down(&pool, async || held() == 2));
+    let (outer, (drained, took)) = tokio::join!(outer, shut_down(&pool, 2));
     is_lost(outer, LostCause::ShutDown);
     assert!(is_inner_first.into_inner());
     assert_eq!(*held_at_drops.borrow(), [2, 1]);
@@ -89,9 +89,9 @@ async fn what_may_be_stopped_is_stopped_from_the_inside_out(pool: LockPool) {
     }
 }
 
-/// Begins once this holds. Returns also how long it took.
-async fn shut_down(pool: &LockPool, when: impl AsyncFnMut() -> bool) -> (Drained, Duration) {
-    soon("all are held", when).await;
+/// Begins once so many are held. Returns also how long it took.
+async fn shut_down(pool: &LockPool, held: usize) -> (Drained, Duration) {
+    running(pool, held).await;
     let begun = tokio::time::Instant::now();
     (pool.shutdown().await, begun.elapsed())
 }
@@ -125,7 +125,7 @@ async fn what_may_not_be_stopped_stays(pool: LockPool) {
             .await
     });
     let lost = tokio::spawn(async move { finished_when_lost(&lost, other_ended).await });
-    soon("all are held", async || pool.status().unwrap().held == 4).await;
+    running(&pool, 4).await;
     // The server does not answer for long here, so nobody waits for what can't end.
     let shutdown = tokio::time::timeout(GRACE * 2, pool.shutdown()).await;
     if let Ok(drained) = shutdown {
@@ -181,7 +181,7 @@ async fn no_body_around_one_that_may_not_be_stopped_is_stopped() {
         let pool = LockPool::connect("memory://").await.unwrap();
         let (ended, (drained, _)) = tokio::join!(
             inside(&pool, bodies),
-            shut_down(&pool, async || pool.status().unwrap().held > 0)
+            shut_down(&pool, 1)
         );
         assert!(ended.is_ok(), "{bodies:?}: {ended:?}");
         assert!(drained.is_complete(), "{bodies:?}: {drained:?}");
@@ -369,11 +369,10 @@ async fn a_body_that_blocks_its_thread_keeps_its_lock_and_no_other_does() {
         on_a_thread("waits", None),
         on_a_thread("blocks", Some(blocks)),
     );
-    let all_held = async || pool.status().unwrap().held == 2;
-    soon("both bodies run", all_held).await;
+    running(&pool, 2).await;
     let background = pool.lock("ended").release(Release::Background);
     background.run(async |_| ()).await.unwrap();
-    let (drained, took) = shut_down(&pool, all_held).await;
+    let (drained, took) = shut_down(&pool, 2).await;
     assert_eq!((drained.held(), drained.unconfirmed()), (1, 0));
     assert!(took < ms(300 + 2 * 1_500 + 1_000), "{took:?}");
     is_lost(waiting.join().unwrap(), LostCause::ShutDown);
