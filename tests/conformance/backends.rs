@@ -265,6 +265,16 @@ pub(crate) async fn given_back(guard: Option<LockGuard>) -> bool {
     true
 }
 
+/// Waits until a lock is free. At first a quorum may not have settled what a dropped call of this pool
+/// has there.
+pub(crate) async fn soon_free(pool: &LockPool, key: &str) {
+    let is_free = async || match pool.lock(key).try_acquire().await {
+        Err(LockError::Unavailable { .. }) => false,
+        guard => given_back(guard.unwrap()).await,
+    };
+    soon(&format!("{key} is free"), is_free).await;
+}
+
 /// A request of this kind for the lock `k`.
 pub(crate) fn one(pool: &LockPool, kind: &str) -> LockRequest {
     of_kind(pool.lock("k"), kind).ttl(LONG).wait(LONG)

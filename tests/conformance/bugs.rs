@@ -5,7 +5,7 @@
 use dlock_runtime::{LockGuard, LockPool, Released, Wait};
 use tokio::task::LocalSet;
 
-use crate::backends::{LONG, is_free, one, settled, soon};
+use crate::backends::{LONG, one, settled, soon, soon_free};
 
 on_every_backend!(
     f15_the_owner_is_the_scope_and_nobody_else,
@@ -87,6 +87,6 @@ async fn f58_a_thousand_keys(pool: LockPool) {
     let last = pool.lock("account:999").ttl(LONG).acquire().await.unwrap();
     let busy = pool.lock_all(keys()).wait(Wait::Once).acquire().await;
     assert!(busy.unwrap_err().is_busy());
-    soon("free", async || is_free(&pool, "account:0").await).await;
+    soon_free(&pool, "account:0").await;
     drop(last);
 }

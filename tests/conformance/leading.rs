@@ -10,7 +10,7 @@ use dlock_runtime::{Candidate, LockError, LockPool, LostCause, Term, distributed
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::backends::{LONG, is_free, is_lost, ms, patient, running, settled, soon};
+use crate::backends::{LONG, is_free, is_lost, ms, patient, running, settled, soon, soon_free};
 
 on_every_backend!(
     the_next_candidate_leads_once_the_leader_resigns,
@@ -42,7 +42,7 @@ async fn the_next_candidate_leads_once_the_leader_resigns(pool: LockPool) {
     let second = second.await.unwrap().unwrap();
     assert!(second.fence() > fence);
     drop(second);
-    soon("nobody leads", async || is_free(&pool, "mailer").await).await;
+    soon_free(&pool, "mailer").await;
 }
 
 async fn what_a_body_returns_ends_the_call_or_campaigns_again(pool: LockPool) {
@@ -80,7 +80,7 @@ async fn what_a_body_returns_ends_the_call_or_campaigns_again(pool: LockPool) {
 async fn a_body_that_panics_resigns(pool: LockPool) {
     let ended = tokio::spawn(mailer(&pool).run(async |_: &Term| panic!("on purpose")));
     assert!(ended.await.unwrap_err().is_panic());
-    soon("nobody leads", async || is_free(&pool, "mailer").await).await;
+    soon_free(&pool, "mailer").await;
 }
 
 /// Also where every command is answered at once.
@@ -132,7 +132,7 @@ async fn a_dropped_campaign_leaves_nothing(pool: LockPool) {
     };
     at_every_poll(campaign, async |_, term| {
         drop(term);
-        soon("nobody leads", async || is_free(&pool, "mailer").await).await;
+        soon_free(&pool, "mailer").await;
     })
     .await;
 }
@@ -367,7 +367,7 @@ async fn functions_lead_in_turn_until_their_bodies_end(pool: LockPool) {
     office.until(&["first", "second"]).await;
     office.0.1.notify_one();
     assert_eq!(second.await.unwrap(), Ok(()));
-    soon("nobody leads", async || is_free(&pool, "mailer").await).await;
+    soon_free(&pool, "mailer").await;
 }
 
 /// Each term takes what it was given, and hangs if it is `stuck` and the first.

@@ -11,7 +11,9 @@ use dlock_runtime::{
 };
 use tokio::time::Instant;
 
-use crate::backends::{LONG, given_back, is_free, is_lost, ms, patient, running, settled, soon};
+use crate::backends::{
+    LONG, given_back, is_free, is_lost, ms, patient, running, settled, soon, soon_free,
+};
 
 on_every_backend!(
     scripts:
@@ -89,7 +91,7 @@ async fn several_where_the_body_reads_one(pool: LockPool) {
         "{exclusive:?}"
     );
     assert_eq!(found, Released::StillHeld(1));
-    soon("a is free", async || is_free(&pool, "a").await).await;
+    soon_free(&pool, "a").await;
 }
 
 async fn several_that_are_dropped_while_they_wait(pool: LockPool) {
@@ -104,9 +106,9 @@ async fn several_that_are_dropped_while_they_wait(pool: LockPool) {
     soon("a is held", async || !is_free(&pool, "a").await).await;
     settled(&pool).await;
     waiting.abort();
-    soon("a is free", async || is_free(&pool, "a").await).await;
+    soon_free(&pool, "a").await;
     other.release().await.unwrap();
-    soon("b is free", async || is_free(&pool, "b").await).await;
+    soon_free(&pool, "b").await;
 }
 
 async fn several_and_shutdown(pool: LockPool) {

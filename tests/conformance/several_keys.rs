@@ -4,7 +4,7 @@ use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait}
 
 use tokio::time::Instant;
 
-use crate::backends::{LONG, is_free, ms, settled, soon};
+use crate::backends::{LONG, is_free, ms, settled, soon, soon_free};
 
 on_every_backend!(
     no_key_is_a_mistake;
@@ -46,7 +46,7 @@ async fn none_is_kept_when_one_is_busy(pool: LockPool) {
             .unwrap_err();
         assert!(error.is_busy(), "{error:?}");
         assert_eq!(error.key().unwrap().as_str(), "lock:b");
-        soon("a is free", async || is_free(&pool, "a").await).await;
+        soon_free(&pool, "a").await;
         other.verify().await.unwrap();
         other.release().await.unwrap();
     }

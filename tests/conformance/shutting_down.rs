@@ -14,7 +14,7 @@ use dlock_runtime::{
 use futures_util::poll;
 use tokio::sync::oneshot;
 
-use crate::backends::{LONG, is_free, is_lost, ms, patient, running, settled, soon};
+use crate::backends::{LONG, is_lost, ms, patient, running, settled, soon, soon_free};
 use crate::global::alone_on;
 
 on_every_backend!(
@@ -179,10 +179,7 @@ async fn no_body_around_one_that_may_not_be_stopped_is_stopped() {
         &["a", "a+b", "b", "c"],
     ] {
         let pool = LockPool::connect("memory://").await.unwrap();
-        let (ended, (drained, _)) = tokio::join!(
-            inside(&pool, bodies),
-            shut_down(&pool, 1)
-        );
+        let (ended, (drained, _)) = tokio::join!(inside(&pool, bodies), shut_down(&pool, 1));
         assert!(ended.is_ok(), "{bodies:?}: {ended:?}");
         assert!(drained.is_complete(), "{bodies:?}: {drained:?}");
     }
@@ -269,7 +266,7 @@ async fn is_cut_by_a_shutdown(server: &RedisServer, keys: &[&str], cut: Cut) -> 
     };
     let (ended, ()) = tokio::join!(call, release);
     for key in keys {
-        soon("it is free", async || is_free(&other, key).await).await;
+        soon_free(&other, key).await;
     }
     ended
 }
