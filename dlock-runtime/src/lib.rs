@@ -152,6 +152,7 @@ pub use extras::admin::{Admin, Change, Eviction, Listing, LockChange, Watch};
 pub use extras::leading::{Candidate, LeaderReport, LeaderWatch, Term, TermOutcome};
 pub use global::{closing, init, init_named, named, pool, shutdown};
 pub use values::batch::Batch;
+pub use values::bounds::AfterCrash;
 pub use values::config::{Config, Credentials, SpanLevel};
 pub use values::error::{LockError, LostCause, Reason, Refusal, UnavailableCause};
 pub use values::fence::Fence;
@@ -162,6 +163,7 @@ pub use values::listener::{AcquireOutcome, HoldOutcome, LockInfo, LockListener};
 pub use values::lock_order::LockOrder;
 pub use values::memory_value::MemoryValue;
 pub use values::node_status::{NodeStanding, NodeStatus};
+pub use values::record::LastRun;
 pub use values::release::Release;
 pub use values::report::{
     Fingerprint, HoldKind, HolderReport, LockKind, LockReport, Notice, WaiterReport,

@@ -26,6 +26,7 @@ impl Scope<'_> {
         let max_renewals = args.max_renewals.as_ref();
         let max_renewals = max_renewals.and_then(|written| self.count(&written.value));
         let hold = Hold {
+            once_per: None,
             ttl,
             renewed: match args.renew {
                 Some(RenewArg::Switch(on)) => on,

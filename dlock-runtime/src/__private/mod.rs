@@ -89,11 +89,19 @@ pub fn held() -> ScopedGuard {
     ScopedGuard::innermost().expect("the body of a locked function runs under its lock")
 }
 
+/// Whether `on_busy = "skip"` leaves the body out.
+#[must_use]
+pub fn is_skipped(error: &LockError) -> bool {
+    error.is_skipped()
+}
+
 /// Logs that a busy lock has left the body out (`on_busy = "skip"`): the caller may not be able to
 /// tell.
 pub fn tell_skipped(error: &LockError) {
-    if let LockError::Busy { key, holder, .. } = error {
-        observe::skipped(key.parts(), holder);
+    match error {
+        LockError::Busy { key, holder, .. } => observe::skipped(key.parts(), holder),
+        LockError::NotDue { key, last_run } => observe::not_due(key.parts(), last_run),
+        _ => {}
     }
 }
 

@@ -16,7 +16,7 @@ use super::queue_state::LeaderEpoch;
 use super::retry::{self, Pause};
 use super::tokens::Tokens;
 use super::{Client, QueueStep, Told};
-use crate::rules::commands::{Acquire, Acquired, Busy, Left, NoQuorum, Polled};
+use crate::rules::commands::{Acquire, Acquired, Busy, Left, NoQuorum, NotDue, Polled};
 use crate::values::entry;
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::moment::Moment;
@@ -50,6 +50,8 @@ pub(crate) enum Landed {
         there: String,
         is_open: bool,
     },
+    /// It runs once per period, and was run within it.
+    NotDue(NotDue),
 }
 
 /// Why a command was not answered, or not carried out.
@@ -89,6 +91,8 @@ pub(crate) enum AcquireRefusal<E> {
     Layout,
     /// Another kind of lock stands there.
     WrongKind(String),
+    /// It was run within its period.
+    NotDue(NotDue),
     /// What this process has at the key itself is not settled yet.
     Unsettled,
 }
@@ -138,6 +142,7 @@ impl SentAcquire {
             Acquired::NoQuorum(answer) => Landed::NoQuorum(answer),
             Acquired::Late { .. } => Landed::Late,
             Acquired::WrongKind { there, is_open, .. } => Landed::WrongKind { there, is_open },
+            Acquired::NotDue(not_due) => Landed::NotDue(not_due),
         }
     }
 }
@@ -157,7 +162,7 @@ impl Landed {
     pub(crate) fn leaves_open(&self) -> Option<bool> {
         match self {
             Landed::Granted(_) | Landed::Queued(_) => None,
-            Landed::Taken(_) | Landed::Late => Some(false),
+            Landed::Taken(_) | Landed::Late | Landed::NotDue(_) => Some(false),
             Landed::NoQuorum(answer) => Some(answer.is_open),
             Landed::WrongKind { is_open, .. } => Some(*is_open),
         }
@@ -293,6 +298,7 @@ impl<H: ClientHost> QueueStep<'_, H> {
             Ok(Landed::WrongKind { there, .. }) => {
                 self.refuse_all(&AcquireRefusal::WrongKind(there));
             }
+            Ok(Landed::NotDue(it)) => self.refuse_all(&AcquireRefusal::NotDue(it)),
             Err(fault) => answered.mention = self.failed(fault),
         }
         answered
@@ -455,9 +461,12 @@ impl<H: ClientHost> QueueStep<'_, H> {
                 }
             }
             Ok(Polled::Queued(busy)) => self.queued(is_current, token, &busy, is_told),
-            Ok(Polled::Gone { .. }) => {
+            Ok(gone @ (Polled::Gone { .. } | Polled::NotDue(_))) => {
                 if self.state.queue.ended(token, self.step.now) {
                     self.step.tokens.not_granted(token);
+                }
+                if let Polled::NotDue(it) = gone {
+                    self.refuse_all(&AcquireRefusal::NotDue(it));
                 }
             }
         }

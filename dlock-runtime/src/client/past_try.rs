@@ -105,6 +105,7 @@ impl<H: ClientHost> Client<H> {
             Ok(Landed::WrongKind { there, .. }) => {
                 PastTurn::Refused(AcquireRefusal::WrongKind(there))
             }
+            Ok(Landed::NotDue(it)) => PastTurn::Refused(AcquireRefusal::NotDue(it)),
             Err(fault) if fault.is_elsewhere && !replace(&mut tries.was_elsewhere, true) => {
                 PastTurn::Ask
             }

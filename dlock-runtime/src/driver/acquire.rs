@@ -19,7 +19,8 @@ use crate::client::local_queue::{Grant, GrantKind};
 use crate::client::spec::AcquireSpec;
 use crate::client::{PastTry, PastTurn};
 use crate::link::command_error::CommandError;
-use crate::rules::commands::Keep;
+use crate::rules::commands::{Keep, RunNote, RunOutcome};
+use crate::values::bounds::AfterCrash;
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
 use crate::values::holder::Holder;
@@ -147,7 +148,7 @@ pub(crate) async fn acquire(
     loop {
         let take = AcquireFuture::new(core, spec, &deadline, (now, may_wait))?;
         let (guard, grant) = take.await?;
-        let begun = if is_short(spec, &grant) {
+        let begun = if is_short(spec, &grant) || runs_at_most_once(spec) {
             // Boxed, so that what waits for a lock stays small.
             Box::pin(begin_confirmed(core, spec, guard, grant, &deadline)).await
         } else {
@@ -207,15 +208,42 @@ async fn begin_confirmed(
 ) -> Result<LockGuard, CommandError> {
     let now = core.now();
     let within = now.until(deadline.answered_by(core, now));
-    if !guard.confirm(&spec.terms, within).await? || core.is_shut() {
+    let is_confirmed = !is_short(spec, &grant) || guard.confirm(&spec.terms, within).await?;
+    if !is_confirmed || core.is_shut() {
         return Err(lost_before_its_body());
     }
-    begin(spec, guard, &grant)
+    if !runs_at_most_once(spec) {
+        return begin(spec, guard, &grant);
+    }
+    let guard = begin(spec, guard, &grant)?;
+    let within = core.now().until(now.plus(within));
+    // Until it is recorded, its release takes back what may be; then a crash leaves it.
+    guard.run_ended(RunOutcome::Failed);
+    let is_noted = guard.note_run(run_of(&grant), within).await?;
+    if is_noted && guard.run_ended(RunOutcome::Unknown) {
+        Ok(guard)
+    } else {
+        Err(lost_before_its_body())
+    }
+}
+
+/// Whether the run is recorded before its body.
+fn runs_at_most_once(spec: &AcquireSpec) -> bool {
+    let once_per = spec.terms.bounds.once_per;
+    once_per.is_some_and(|it| it.after_crash == AfterCrash::Skip)
+}
+
+fn run_of(grant: &Grant) -> RunNote {
+    RunNote {
+        start: grant.time,
+        epoch: grant.epoch,
+        outcome: RunOutcome::Unknown,
+    }
 }
 
 /// The body of one lock may begin, unless the lock is lost by now.
 fn begin(spec: &AcquireSpec, guard: LockGuard, grant: &Grant) -> Result<LockGuard, CommandError> {
-    if keep_for_min_hold(spec, &guard, grant) {
+    if keep_what_stays(spec, &guard, grant) {
         Ok(guard)
     } else {
         Err(lost_before_its_body())
@@ -229,12 +257,16 @@ pub(super) fn is_short(spec: &AcquireSpec, grant: &Grant) -> bool {
         && (grant.how == GrantKind::InTurn || grant.lease < spec.terms.lease().get())
 }
 
-/// Keeps the key for its `min_hold` from here on; `false` if the lease is lost.
-pub(super) fn keep_for_min_hold(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> bool {
-    let Some(min_hold) = spec.terms.bounds.min_hold else {
+/// Keeps the key for its `min_hold` from here on, and notes when a run began that is once per period;
+/// `false` if the lease is lost.
+pub(super) fn keep_what_stays(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> bool {
+    let bounds = &spec.terms.bounds;
+    let keep = bounds.min_hold.map(|it| Keep::from(grant.time, it));
+    let run = bounds.once_per.map(|_| run_of(grant));
+    if keep.is_none() && run.is_none() {
         return true;
-    };
-    guard.keep(Keep::from(grant.time, min_hold))
+    }
+    guard.keep(keep.unwrap_or(Keep::NOT).with(run))
 }
 
 pub(super) fn lost_before_its_body() -> CommandError {

@@ -302,7 +302,7 @@ async fn begin(
     }
     // No `await` from here on, so that no key is kept for a body that never began.
     let kept = specs.iter().zip(&held).all(|(spec, (guard, grant))| {
-        grant.is_none_or(|grant| acquire::keep_for_min_hold(spec, guard, &grant))
+        grant.is_none_or(|grant| acquire::keep_what_stays(spec, guard, &grant))
     });
     if !kept {
         for (guard, _) in &held {

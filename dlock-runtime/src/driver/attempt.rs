@@ -18,6 +18,7 @@ use crate::values::entry::{self, There};
 use crate::values::error::{LockError, Reason, Refusal};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
+use crate::values::record::LastRun;
 
 /// What a queue's sender or a try past the queue was answered.
 pub(super) type AttemptAnswer = AcquireAnswer<CommandError>;
@@ -33,6 +34,7 @@ pub(super) fn prepare(
 ) -> SentAcquire {
     let token = core.tokens().draw();
     let lease = spec.terms.lease();
+    let once_per = spec.terms.bounds.once_per.map(|it| it.period);
     let about = About {
         host: core.holder_name(),
         pid: token.pid(),
@@ -42,7 +44,7 @@ pub(super) fn prepare(
     let address = link.address().map_or("", |address| address);
     let claim = Claim {
         key: spec.name().clone(),
-        value: entry::write(&spec.kind, token, address, lease, &about),
+        value: entry::write(&spec.kind, token, address, (lease, once_per), &about),
         queues,
     };
     let command = Acquire {
@@ -50,6 +52,7 @@ pub(super) fn prepare(
         lease,
         not_after: link.not_after(now, within, lease),
         repair_missing_ttl: core.settings().repair_missing_ttl,
+        is_once: once_per.is_some(),
     };
     let give_up = now.plus(within + queue::longest_stay(lease.get()));
     SentAcquire {
@@ -213,6 +216,12 @@ pub(super) fn refusal(
     spec: &AcquireSpec,
     why: AcquireRefusal<CommandError>,
 ) -> LockError {
+    if let AcquireRefusal::NotDue(it) = why {
+        return LockError::NotDue {
+            key: spec.key.clone(),
+            last_run: Box::new(LastRun::of(&it.record, it.time, it.left)),
+        };
+    }
     match in_words(spec, why) {
         Some(error) => core.error(error, Some(&spec.key)),
         None => LockError::ShutDown,
@@ -243,6 +252,7 @@ pub(super) fn in_words(
             Reason::new("the value's layout version is not 1"),
         ),
         AcquireRefusal::WrongKind(there) => (Refusal::WrongKind, wrong_kind(spec, &there)),
+        AcquireRefusal::NotDue(_) => return None, // one key's, and not several keys'
     };
     Some(CommandError::Refused(refusal, why))
 }

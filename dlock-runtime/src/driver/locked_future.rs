@@ -17,6 +17,7 @@ use super::guard::LockGuard;
 use super::lease_cell::Lost;
 use super::scope::{self, Frame, LockFrame, ScopedGuard};
 use crate::observe::{self, ObservedHold};
+use crate::rules::commands::RunOutcome;
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 
@@ -200,6 +201,9 @@ impl<F: Future> Future for LockedFuture<F> {
                     });
                     match ended {
                         Ok(checked) => {
+                            if frame.guard.runs_once() {
+                                end_run(&frame.guard, this.slot.as_mut(), *this.failure);
+                            }
                             let run = std::mem::replace(this.stage, BodyStage::Done);
                             *this.stage = run.release(checked);
                         }
@@ -292,6 +296,21 @@ fn is_stop(error: &LockError) -> bool {
             ..
         }
     )
+}
+
+/// Says how a run that is once per period ended: any value but an error is a success.
+fn end_run<F: Future>(
+    guard: &LockGuard,
+    slot: Pin<&mut BodySlot<F>>,
+    failure: fn(&F::Output) -> Option<Reason>,
+) {
+    let SlotProj::Value { value: Some(value) } = slot.project() else {
+        return; // its body has ended
+    };
+    guard.run_ended(match failure(value) {
+        None => RunOutcome::Succeeded,
+        Some(_) => RunOutcome::Failed,
+    });
 }
 
 /// Drops body or value for this error, which tells the one in the value.

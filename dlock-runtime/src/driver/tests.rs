@@ -348,6 +348,7 @@ fn sent(token: Token, claim: &Claim, at: Moment) -> SentAcquire {
             lease: Ttl::new(ms(1000)).unwrap(),
             not_after: u64::MAX,
             repair_missing_ttl: None,
+            is_once: false,
         },
         at,
         give_up: at.plus(ms(60_000)),

@@ -21,7 +21,8 @@ use crate::extras::server_check::Answers;
 use crate::extras::writes::{Writes, Wrote};
 use crate::rules::ballots::{Adopted, Ballot, Vote};
 use crate::rules::commands::{
-    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, Polled, Renewal, Renewed,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Keep, NotDue, Polled, Renewal,
+    Renewed, RunNote,
 };
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
@@ -110,6 +111,16 @@ pub(crate) enum LinkCommand<'a> {
     },
     /// Whether the claim holds the lock now, by the server's clock.
     Holds(&'a Claim),
+    /// Notes before its body, beside the lock, that a claim runs once per period, if it holds the lock;
+    /// whether it does.
+    NoteRun {
+        claim: &'a Claim,
+        run: RunNote,
+    },
+    /// The record of the last run at this key.
+    LastRun(&'a str),
+    /// Removes it; whether there was one.
+    ClearRecord(&'a str),
     /// Applies a batch of the user's own writes if the claim holds the lock, but not after its time
     /// has passed.
     Write(&'a Claim, &'a Writes<'a>),
@@ -166,6 +177,9 @@ impl<'a> LinkCommand<'a> {
             LinkCommand::Vote(_) => rules(false, false),
             LinkCommand::Adopt { .. } => rules(false, false),
             LinkCommand::Holds(_) => rules(true, true),
+            LinkCommand::NoteRun { .. } => rules(true, true),
+            LinkCommand::LastRun(_) => rules(true, false),
+            LinkCommand::ClearRecord(_) => rules(true, false),
             LinkCommand::Write(..) => rules(true, false),
             LinkCommand::Read(_) => rules(true, false),
             LinkCommand::Scan { .. } => rules(false, false),
@@ -190,9 +204,12 @@ impl<'a> LinkCommand<'a> {
             | LinkCommand::Adopt { claim, .. }
             | LinkCommand::Holds(claim)
             | LinkCommand::TellEvicted(claim)
+            | LinkCommand::NoteRun { claim, .. }
             | LinkCommand::Write(claim, _) => &claim.key,
             LinkCommand::Vote(ballot) => &ballot.claim.key,
-            LinkCommand::Read(key) => key,
+            LinkCommand::Read(key) | LinkCommand::LastRun(key) | LinkCommand::ClearRecord(key) => {
+                key
+            }
             LinkCommand::Inspect { keys, .. } => keys.first().copied().unwrap_or_default(),
             LinkCommand::Scan { .. } | LinkCommand::Ping | LinkCommand::Check => "",
         }
@@ -239,8 +256,9 @@ replies! {
     Renewed(Vec<Renewed>),
     Voted(Vote),
     Adopted(Adopted),
-    // Of a downgrade, or a look.
+    // Of a downgrade, a look, a note of a run, or that a record was removed.
     Holds(bool),
+    LastRun(Option<NotDue>),
     Wrote(Wrote),
     Read(Option<String>),
     Scanned(Scanned),
@@ -341,6 +359,9 @@ typed! {
     adopt(claim: &'a Claim, epoch: u64) -> Adopted = LinkCommand::Adopt { claim, epoch };
     holds(claim: &'a Claim) -> bool = LinkCommand::Holds(claim);
     write(claim: &'a Claim, writes: &'a Writes<'a>) -> Wrote = LinkCommand::Write(claim, writes);
+    note_run(claim: &'a Claim, run: RunNote) -> bool = LinkCommand::NoteRun { claim, run };
+    last_run(key: &'a str) -> Option<NotDue> = LinkCommand::LastRun(key);
+    clear_record(key: &'a str) -> bool = LinkCommand::ClearRecord(key);
     read(key: &'a str) -> Option<String> = LinkCommand::Read(key);
     scan(prefix: &'a str, cursor: u64) -> Scanned = LinkCommand::Scan { prefix, cursor };
     tell_evicted(claim: &'a Claim) -> Notice = LinkCommand::TellEvicted(claim);

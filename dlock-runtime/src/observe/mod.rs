@@ -202,6 +202,15 @@ pub(crate) fn release_found_nothing(key: KeyParts<'_>) {
     );
 }
 
+/// The job runs once per period, and succeeded; so it may run again within it.
+pub(crate) fn run_unrecorded(key: KeyParts<'_>) {
+    warn!(
+        key = &*key.shown(),
+        namespace = key.namespace(),
+        "a run that succeeded is not recorded, because its lock was gone or the server did not answer: the job may run again within its period"
+    );
+}
+
 /// Its body ran to its end.
 pub(crate) fn value_dropped(key: KeyParts<'_>) {
     warn!(
@@ -247,6 +256,11 @@ pub(crate) fn clean_up_given_up(key: KeyParts<'_>) {
 /// A body was skipped: `on_busy = "skip"`.
 pub(crate) fn skipped(key: KeyParts<'_>, holder: &dyn Display) {
     debug!(key = &*key.shown(), %holder, "left a body out because its lock is busy");
+}
+
+/// A body was skipped, because its job was run within its period.
+pub(crate) fn not_due(key: KeyParts<'_>, last_run: &dyn Display) {
+    debug!(key = &*key.shown(), %last_run, "left a body out because its job is not due");
 }
 
 /// At the first failure of an outage.

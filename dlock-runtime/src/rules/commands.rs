@@ -53,6 +53,8 @@ pub(crate) struct Acquire {
     pub(crate) not_after: u64,
     /// The time to live for a key that has none; `None` leaves it alone.
     pub(crate) repair_missing_ttl: Option<Duration>,
+    /// Its job runs once per period, as its value says: somebody must look at the record first.
+    pub(crate) is_once: bool,
 }
 
 impl Acquire {
@@ -97,14 +99,38 @@ pub(crate) enum Acquired {
         /// Of several servers, another one granted it, or may yet: it has to be cancelled.
         is_open: bool,
     },
+    /// The claim runs once per period, and was run within it; nothing was created.
+    NotDue(NotDue),
 }
 
-/// How long a key stays, as a value that matches no token, although its holder is done (`min_hold`).
+/// What stays of a hold that is over. How long its key stays, as a value that matches no token, although
+/// its holder is done (`min_hold`); and what becomes of the record of the last run (`once_per`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Keep {
     until: u64,
     /// At most this many ms from the release on, whatever the server's clock says.
     pub(crate) at_most: u64,
+    pub(crate) run: Option<RunNote>,
+}
+
+/// What the record beside a lock is to say of a run, by the holder of the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RunNote {
+    /// The server's time of the grant.
+    pub(crate) start: u64,
+    pub(crate) epoch: u64,
+    pub(crate) outcome: RunOutcome,
+}
+
+/// How a run that is once per period ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RunOutcome {
+    /// Not by its own end: the record stays as it is.
+    Unknown,
+    /// It is recorded.
+    Succeeded,
+    /// Its record is taken back, if it was noted before the body.
+    Failed,
 }
 
 impl Keep {
@@ -112,6 +138,7 @@ impl Keep {
     pub(crate) const NOT: Keep = Keep {
         until: 0,
         at_most: 0,
+        run: None,
     };
 
     /// For `length` from the server's time `from` on.
@@ -120,6 +147,7 @@ impl Keep {
         Self {
             until: from.saturating_add(micros),
             at_most: micros.div_ceil(1000),
+            run: None,
         }
     }
 
@@ -134,6 +162,23 @@ impl Keep {
         }
     }
 
+    /// The same, and what becomes of the record.
+    pub(crate) fn with(self, run: Option<RunNote>) -> Self {
+        Self { run, ..self }
+    }
+
+    /// Whether a release must record a run that succeeded.
+    pub(crate) fn records_a_run(self) -> bool {
+        self.run
+            .is_some_and(|run| run.outcome == RunOutcome::Succeeded)
+    }
+
+    /// Whether a release must change the record of the last run.
+    pub(crate) fn records(self) -> bool {
+        self.run
+            .is_some_and(|run| run.outcome != RunOutcome::Unknown)
+    }
+
     /// How many µs the key stays if it is released at `time`; `None`: it goes.
     pub(crate) fn left(self, time: u64) -> Option<u64> {
         let left = self.until.saturating_sub(time);
@@ -145,10 +190,44 @@ impl Keep {
 impl fmt::Display for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::NOT => f.write_str("0"),
-            Self { until, at_most } => write!(f, "{until}:{at_most}"),
+            Self { at_most: 0, .. } => f.write_str("0")?,
+            Self { until, at_most, .. } => write!(f, "{until}:{at_most}")?,
+        }
+        match self.run {
+            Some(RunNote {
+                start,
+                epoch,
+                outcome: RunOutcome::Succeeded,
+            }) => {
+                write!(f, ";{start}:{epoch}:done")
+            }
+            Some(RunNote {
+                start,
+                epoch,
+                outcome: RunOutcome::Failed,
+            }) => {
+                write!(f, ";{start}:{epoch}:undone")
+            }
+            None | Some(_) => Ok(()),
         }
     }
+}
+
+impl RunNote {
+    /// The same, of a run that has ended so.
+    pub(crate) fn ended(self, outcome: RunOutcome) -> Self {
+        Self { outcome, ..self }
+    }
+}
+
+/// Why a call that runs once per period does not run now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NotDue {
+    pub(crate) time: u64,
+    /// Until it may run.
+    pub(crate) left: Duration,
+    /// What stands beside the lock ([`record`](crate::values::record)).
+    pub(crate) record: String,
 }
 
 /// The answer to several [`Acquire`]s of exclusive locks in one step.
@@ -228,6 +307,8 @@ pub(crate) enum Polled {
     Queued(Busy),
     /// Neither in the queue nor the holder: the claim is dead.
     Gone { time: u64 },
+    /// The same, because it runs once per period, and was run within it.
+    NotDue(NotDue),
 }
 
 /// A lock granted to a waiter by another client's script (a release, a poll, …).
@@ -259,7 +340,8 @@ impl Acquired {
             | Acquired::Queued(Busy { time, .. })
             | Acquired::Yours { time, .. }
             | Acquired::Late { time }
-            | Acquired::WrongKind { time, .. } => *time,
+            | Acquired::WrongKind { time, .. }
+            | Acquired::NotDue(NotDue { time, .. }) => *time,
             Acquired::NoQuorum(it) => it.busy.time,
         }
     }
@@ -270,7 +352,7 @@ impl Polled {
     pub(crate) fn busy(&self) -> Option<&Busy> {
         match self {
             Polled::Queued(busy) => Some(busy),
-            Polled::Yours { .. } | Polled::Gone { .. } => None,
+            Polled::Yours { .. } | Polled::Gone { .. } | Polled::NotDue(_) => None,
         }
     }
 
@@ -287,7 +369,8 @@ impl Polled {
         match self {
             Polled::Yours { time, .. }
             | Polled::Queued(Busy { time, .. })
-            | Polled::Gone { time } => *time,
+            | Polled::Gone { time }
+            | Polled::NotDue(NotDue { time, .. }) => *time,
         }
     }
 }
@@ -309,6 +392,8 @@ pub(crate) struct GivenBack {
     pub(crate) rest: u32,
     /// Some node of a quorum did not answer, so something may be left there: it has to be cancelled.
     pub(crate) is_open: bool,
+    /// The record beside the lock tells of this run, which succeeded.
+    pub(crate) is_recorded: bool,
 }
 
 /// The answer to `cancel`.
@@ -321,6 +406,7 @@ pub(crate) struct Cancelled {
     pub(crate) conclusive: bool,
     /// As in [`GivenBack`].
     pub(crate) rest: u32,
+    pub(crate) is_recorded: bool,
 }
 
 /// One item of `renew`.

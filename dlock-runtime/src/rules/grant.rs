@@ -12,7 +12,7 @@ use crate::values::entry;
 impl OnKey<'_> {
     /// Grants to the first entry, and to the next ones of whatever kind, as long as they fit beside
     /// the holders: all readers at the head, all permits that are free, one writer, one exclusive
-    /// holder.
+    /// holder. One that runs once per period, and was run within it, leaves the queue, and is told.
     ///
     /// An entry that is not alive is dropped, and a grant whose push reached no client is taken
     /// back. Lapsed entries go first, so that they do not pile up behind a head that can't be read
@@ -42,6 +42,10 @@ impl OnKey<'_> {
                 return; // no entry passes the head
             }
             self.state.queue.leave(&head);
+            if self.state.not_due(&entry, self.time).is_some() {
+                self.publish.taken_out(entry.address, self.key, &head);
+                continue;
+            }
             let lease = entry.lease.min(self.claim);
             let at = (self.draw_epoch(), self.time);
             let epoch = self.state.put(&head, &entry, lease, at);

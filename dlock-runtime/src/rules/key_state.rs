@@ -1,5 +1,5 @@
-//! All that a server stores about one key: who holds the lock, who waits for it, and at a node of a
-//! quorum whom to tell when it is free.
+//! All that a server stores about one key: who holds the lock, who waits for it, the record of the last
+//! run of a job that runs once per period, and at a node of a quorum whom to tell when it is free.
 //!
 //! `fits`, `put`, `remove` and `ends` are all that the kinds differ in; a value and a set are
 //! alike to everybody else. Invariant: a state without anything in it is not stored.
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hints::Hints;
+use super::last_run::StoredRecord;
 use super::lock::{Held, Lock};
 use super::micros;
 use super::set::Set;
@@ -21,6 +22,7 @@ pub(super) struct KeyState {
     pub(super) lock: Option<Lock>,
     pub(super) queue: WaitQueue,
     pub(super) hints: Hints,
+    pub(super) record: Option<StoredRecord>,
 }
 
 impl KeyState {
@@ -40,10 +42,13 @@ impl KeyState {
         self.drop_lapsed_holders(time);
         self.queue.drop_if_lapsed(time);
         self.hints.drop_if_lapsed(time);
+        let is_over = |it: &mut StoredRecord| it.expires.is_some_and(|at| at <= time);
+        self.record.take_if(is_over);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lock.is_none() && self.queue.is_empty() && self.hints.is_empty()
+        let nobody = self.lock.is_none() && self.queue.is_empty() && self.hints.is_empty();
+        nobody && self.record.is_none()
     }
 
     /// Whether a value is stored at the key, beside which no other holder fits.

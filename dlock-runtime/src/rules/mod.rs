@@ -2,7 +2,7 @@
 //!
 //! `memory://` runs it, a model checker explores it, and `rules/lua` is tested against it
 //! operation by operation. `key_state` is what is stored about a key: `lock` (a value, or a `set` of
-//! holders), `wait_queue` and `hints`. `operations` has what is done with it, for all kinds at once,
+//! holders), `wait_queue`, `last_run` and `hints`. `operations` has what is done with it, for all kinds at once,
 //! and `grant` what each operation ends with; `acquire_all` takes several keys; `window` loads a key's
 //! state from elsewhere; `voting` has what only a node of a quorum does, whose locks nobody queues for;
 //! `inspect` reads. A client says what it wants by `commands`, of a node by `ballots`; `queue` has the
@@ -25,6 +25,7 @@ mod hints;
 mod hooks;
 mod inspect;
 mod key_state;
+pub(crate) mod last_run;
 mod lock;
 pub(crate) mod lua;
 pub(crate) mod operations;
@@ -44,13 +45,17 @@ use self::key_state::KeyState;
 use self::operations::OnKey;
 use crate::rules::ballots::{Adopted, Ballot, Vote};
 use crate::rules::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, Polled, PushedGrant, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Keep, NotDue, Polled, PushedGrant, Renewal,
+    Renewed, RunNote,
 };
 use crate::values::ttl::{self, Ttl};
 
 /// Delivers a grant to its waiter.
 pub(crate) trait Publish {
     fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached;
+
+    /// Tells a waiter that its entry was taken out of the queue, so that it asks why.
+    fn taken_out(&mut self, _address: &str, _key: &Arc<str>, _entry: &Arc<str>) {}
 
     /// Tells a client that was outvoted that the key is free at this node.
     fn hint(&mut self, _address: &str, _key: &Arc<str>) -> Reached {
@@ -165,6 +170,26 @@ impl Server {
     pub(crate) fn renew(&mut self, renewal: &Renewal, time: u64) -> Renewed {
         let state = self.live(&renewal.claim.key, time);
         state.map_or(Renewed::NotOurs, |it| it.renew(renewal, time))
+    }
+
+    /// Notes before its body that a claim runs, if it holds the lock; whether it does.
+    pub(crate) fn note_run(&mut self, claim: &Claim, run: RunNote, time: u64) -> bool {
+        self.on(&claim.key, time, &mut ToNobody, |it| {
+            it.note_run(claim, run)
+        })
+    }
+
+    /// The record beside the lock, and how long it forbids another run by its own period.
+    pub(crate) fn last_run(&mut self, key: &str, time: u64) -> Option<NotDue> {
+        Some(self.live(key, time)?.record.as_ref()?.told(time))
+    }
+
+    /// Removes it; whether there was one.
+    pub(crate) fn clear_record(&mut self, key: &str, time: u64) -> bool {
+        let state = self.live(key, time);
+        let cleared = state.is_some_and(|it| it.record.take().is_some());
+        let _ = self.live(key, time); // what is empty is not stored
+        cleared
     }
 
     pub(crate) fn holds(&mut self, claim: &Claim, time: u64) -> bool {

@@ -12,7 +12,8 @@ use super::lock::{self, Lock};
 use super::wait_queue::QueueHead;
 use super::{Publish, micros};
 use crate::rules::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Keep, Left, Polled, Renewal, Renewed,
+    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Keep, Left, NotDue, Polled, Renewal,
+    Renewed, RunNote, RunOutcome,
 };
 use crate::values::entry::{self, Entry, Letter};
 use crate::values::ttl::Ttl;
@@ -62,6 +63,9 @@ impl OnKey<'_> {
             self.state.queue.beat(&claim.value, time);
             return Acquired::Queued(self.before_who_waits());
         }
+        if let Some(not_due) = self.state.not_due(&entry, time) {
+            return Acquired::NotDue(not_due);
+        }
         match self.admission(claim, &entry, claim.queues) {
             Admission::OtherKind(there) => {
                 return Acquired::WrongKind {
@@ -106,7 +110,8 @@ impl OnKey<'_> {
         if let Some((epoch, left)) = self.yours(claim) {
             return Polled::Yours { time, epoch, left };
         } else if !self.state.queue.has(queued) {
-            return Polled::Gone { time };
+            let not_due = self.state.not_due(&entry, time);
+            return not_due.map_or(Polled::Gone { time }, Polled::NotDue);
         } else if self.more {
             return Polled::Queued(self.state.busy(time)); // which is not looked at
         } else if !self.is_owners(&entry) {
@@ -126,6 +131,11 @@ impl OnKey<'_> {
     /// have their turn: the head of the queue, or at a node of a quorum who wants to be told.
     pub(crate) fn release(&mut self, claim: &Claim, keep: Keep) -> GivenBack {
         let found = self.state.remove(&claim.value, keep, self.time);
+        let is_recorded = keep.run.is_some_and(|run| {
+            // A release that is repeated may have found the lock the first time.
+            let noted = found && self.state.note_run(&claim.value, run, self.time);
+            noted || run.outcome == RunOutcome::Succeeded && self.state.is_of_run(run)
+        });
         let is_owners = found && claim.kind() == Letter::Owner;
         let rest = self.state.set().filter(|_| is_owners);
         let rest = rest.map_or(0, |set| set.count());
@@ -137,6 +147,7 @@ impl OnKey<'_> {
             found,
             rest,
             is_open: false,
+            is_recorded,
         }
     }
 
@@ -151,6 +162,7 @@ impl OnKey<'_> {
             found,
             conclusive: found || self.time > not_after,
             rest: given_back.rest,
+            is_recorded: given_back.is_recorded,
         }
     }
 
@@ -165,6 +177,20 @@ impl OnKey<'_> {
             self.hint();
         }
         reads
+    }
+
+    /// Why a claim may not run now.
+    pub(crate) fn not_due(&mut self, claim: &Claim) -> Option<NotDue> {
+        self.state.not_due(&entry_of(claim), self.time)
+    }
+
+    /// Notes before its body that a claim runs, if it holds the lock; whether it does.
+    pub(crate) fn note_run(&mut self, claim: &Claim, run: RunNote) -> bool {
+        let holds = self.state.holds(&claim.value);
+        if holds {
+            self.state.record_run(&claim.value, run, 0, self.time);
+        }
+        holds
     }
 
     /// Extends a claim's lease, and never shortens it.
@@ -236,6 +262,7 @@ pub(super) fn entry_of(claim: &Claim) -> Entry<'_> {
         lease: Duration::ZERO,
         take: 1,
         of: 0,
+        once_per: None,
         owner: "",
         description: "",
     })

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::key_state::KeyState;
+use super::last_run::StoredRecord;
 use super::lock::{Held, Lock};
 use super::operations::OnKey;
 use super::set::Set;
@@ -82,6 +83,8 @@ pub(crate) enum StoredChange {
     HolderGone(Arc<str>),
     Waiter(StoredWaiter),
     WaiterGone(Arc<str>),
+    /// The record of the last run; `None`: there is none any more.
+    Record(Option<StoredRecord>),
 }
 
 impl Window {
@@ -112,6 +115,14 @@ impl Window {
             loaded: state.clone(),
             state,
         })
+    }
+
+    /// The same, and this is the record of the last run.
+    pub(crate) fn with_record(mut self, record: Option<StoredRecord>) -> Self {
+        for state in [&mut self.loaded, &mut self.state] {
+            state.record.clone_from(&record);
+        }
+        self
     }
 
     /// Runs an operation. Returns its answer, and whether it must be run again on the next window:
@@ -150,6 +161,9 @@ impl Window {
         changes.extend(gone.map(|it| StoredChange::WaiterGone(it.entry.clone())));
         let new = after.iter().filter(|it| !before.contains(it));
         changes.extend(new.map(|it| StoredChange::Waiter(it.stored())));
+        if self.loaded.record != self.state.record {
+            changes.push(StoredChange::Record(self.state.record.clone()));
+        }
         changes
     }
 }

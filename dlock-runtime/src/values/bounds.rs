@@ -18,6 +18,27 @@ pub(crate) struct Bounds {
     pub(crate) max_renewals: Option<u32>,
     /// How long the key stays after the grant, at least.
     pub(crate) min_hold: Option<Duration>,
+    /// Its job runs once in this time.
+    pub(crate) once_per: Option<OncePer>,
+}
+
+/// How often a job may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct OncePer {
+    /// From the start of a run that succeeded, it does not run again for so long.
+    pub(crate) period: Duration,
+    pub(crate) after_crash: AfterCrash,
+}
+
+/// Whether a job that runs once per period runs again after its process crashed while it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AfterCrash {
+    /// The next caller runs it: at least once per period. The run is recorded when it has succeeded.
+    #[default]
+    Again,
+    /// Nobody runs it until its period is over: at most once per period. The run is recorded before
+    /// the body begins, and taken back if the body returns an `Err`.
+    Skip,
 }
 
 impl Bounds {
@@ -27,6 +48,7 @@ impl Bounds {
             max_hold,
             max_renewals,
             min_hold,
+            once_per,
         } = *self;
         let hold = Hold {
             ttl: ttl.map(Ttl::get),
@@ -34,6 +56,7 @@ impl Bounds {
             max_hold,
             max_renewals,
             min_hold,
+            once_per: once_per.map(|it| it.period),
         };
         hold.check()
     }

@@ -5,7 +5,8 @@
 //! `1|<kind>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<host>|<pid>|<function>|<since ms>`,
 //! and any fields that a later version of this layout appends. The same bytes stand at the key, in
 //! the queue and in every command, so that nothing is looked up by scanning. `take` and `of` are 0
-//! except for permits, `owner` is empty except for owners. The last member of a set is its *meta*,
+//! except for permits, and except that the `of` of an exclusive entry which runs once per period is
+//! that period, in ms; `owner` is empty except for owners. The last member of a set is its *meta*,
 //! which says what all its entries have in common.
 //!
 //! Invariant: an entry at the server is never rewritten from its fields, so fields that this
@@ -19,7 +20,7 @@ use super::about::About;
 use super::kind::Kind;
 use super::shared_text;
 use super::token::Token;
-use super::ttl::Ttl;
+use super::ttl::{self, Ttl};
 
 /// The layout that this version writes, and the only one that it reads.
 const LAYOUT: &str = "1|";
@@ -51,6 +52,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) take: u32,
     /// The total number of permits; 0 for every other kind.
     pub(crate) of: u32,
+    /// Of an exclusive lock whose job runs once per period: that period.
+    pub(crate) once_per: Option<Duration>,
     pub(crate) owner: &'a str,
     /// `host|pid|function|since`, and fields of later versions.
     pub(crate) description: &'a str,
@@ -71,13 +74,13 @@ pub(crate) fn write(
     kind: &Kind,
     token: Token,
     address: &str,
-    lease: Ttl,
+    (lease, once_per): (Ttl, Option<Duration>),
     about: &About<'_>,
 ) -> Arc<str> {
     let mut text = shared_text::begin();
     begin(kind, &mut text);
     token.write_wire(&mut text);
-    go_on(kind, address, lease, &mut text);
+    go_on(kind, address, (lease, once_per), &mut text);
     about.write(&mut text);
     shared_text::finish(text)
 }
@@ -94,7 +97,23 @@ pub(crate) fn of_test(
     let mut text = String::new();
     begin(kind, &mut text);
     text.push_str(token);
-    go_on(kind, address, lease, &mut text);
+    go_on(kind, address, (lease, None), &mut text);
+    text + description
+}
+
+/// The same, of an exclusive lock whose job runs once per period.
+#[cfg(test)]
+pub(crate) fn of_test_once(
+    period: Duration,
+    token: &str,
+    address: &str,
+    lease: Ttl,
+    description: &str,
+) -> String {
+    let mut text = String::new();
+    begin(&Kind::Exclusive, &mut text);
+    text.push_str(token);
+    go_on(&Kind::Exclusive, address, (lease, Some(period)), &mut text);
     text + description
 }
 
@@ -106,13 +125,18 @@ fn begin(kind: &Kind, out: &mut String) {
 }
 
 /// Writes the part between the token and the description.
-fn go_on(kind: &Kind, address: &str, lease: Ttl, out: &mut String) {
+fn go_on(kind: &Kind, address: &str, (lease, once_per): (Ttl, Option<Duration>), out: &mut String) {
     let mut digits = itoa::Buffer::new();
     for field in ["|", address, "|", digits.format(lease.as_millis())] {
         out.push_str(field);
     }
     match kind {
-        Kind::Exclusive | Kind::Read | Kind::Write => out.push_str("|0|0||"),
+        Kind::Exclusive => {
+            out.push_str("|0|");
+            out.push_str(digits.format(once_per.map_or(0, ttl::millis)));
+            out.push_str("||");
+        }
+        Kind::Read | Kind::Write => out.push_str("|0|0||"),
         Kind::Owned(owner) => {
             for field in ["|0|0|", owner, "|"] {
                 out.push_str(field);
@@ -142,6 +166,7 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
     let (token, address) = (field()?, field()?);
     let (lease, take, of) = (number(field()?)?, number(field()?)?, number(field()?)?);
     let (owner, description) = (field()?, rest);
+    let once_per = (letter == Letter::Exclusive && of > 0).then(|| Duration::from_millis(of));
     let (take, of) = match letter {
         Letter::Permits => (u32::try_from(take).ok()?, u32::try_from(of).ok()?),
         _ => (1, 0),
@@ -154,6 +179,7 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
         lease: Duration::from_millis(lease),
         take,
         of,
+        once_per,
         owner,
         description,
     })

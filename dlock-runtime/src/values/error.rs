@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::holder::Holder;
 use super::key::{InvalidKey, Key};
+use super::record::LastRun;
 use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown, to_be_shown};
 
 /// The error of dlock: why a lock could not be taken or kept.
@@ -63,6 +64,16 @@ pub enum LockError {
         holder: Holder,
         /// How long that holder's lease had left, when last seen.
         left: Duration,
+    },
+
+    /// The job runs once per period, and was run within it; the lock was not taken.
+    #[error("{key} is not due: {last_run}")]
+    #[non_exhaustive]
+    NotDue {
+        /// The lock.
+        key: Key,
+        /// Who ran it, when, and when it may run again.
+        last_run: Box<LastRun>,
     },
 
     /// A scope around this call holds the key, so waiting would never end; or, in a pool with
@@ -145,6 +156,11 @@ pub enum LockError {
     ShutDown,
 }
 
+/// Rounded up.
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
+}
+
 fn at(key: Option<&Key>) -> String {
     key.map_or_else(String::new, |key| format!(" ({key})"))
 }
@@ -163,6 +179,7 @@ impl fmt::Debug for LockError {
             LockError::Config { .. } => "Config",
             LockError::InvalidKey { .. } => "InvalidKey",
             LockError::Busy { .. } => "Busy",
+            LockError::NotDue { .. } => "NotDue",
             LockError::WouldDeadlock { .. } => "WouldDeadlock",
             LockError::Lost { .. } => "Lost",
             LockError::Unavailable { .. } => "Unavailable",
@@ -223,6 +240,7 @@ impl LockError {
         match self {
             LockError::InvalidKey { key, .. }
             | LockError::Busy { key, .. }
+            | LockError::NotDue { key, .. }
             | LockError::WouldDeadlock { key, .. }
             | LockError::Lost { key, .. } => Some(key),
             LockError::Unavailable { key, .. } | LockError::Refused { key, .. } => key.as_ref(),
@@ -237,6 +255,18 @@ impl LockError {
         matches!(self, LockError::Busy { .. })
     }
 
+    /// Returns whether the job was run within its period, so that the call did not run it: nothing is
+    /// broken.
+    #[must_use]
+    pub fn is_not_due(&self) -> bool {
+        matches!(self, LockError::NotDue { .. })
+    }
+
+    /// Whether a call that skips does not run its body, and that is all.
+    pub(crate) fn is_skipped(&self) -> bool {
+        self.is_busy() || self.is_not_due()
+    }
+
     /// Returns whether the lock was taken and lost: the body began, and part of its work may be
     /// done.
     #[must_use]
@@ -249,6 +279,7 @@ impl LockError {
     /// | error | status | [`retry_after`](Self::retry_after) |
     /// | --- | --- | --- |
     /// | [`Busy`](Self::Busy) | 409 | the rest of the holder's lease |
+    /// | [`NotDue`](Self::NotDue) | 409 | until it may run again |
     /// | [`InvalidKey`](Self::InvalidKey) | 400 | none |
     /// | [`Lost`](Self::Lost), [`Unavailable`](Self::Unavailable), [`ShutDown`](Self::ShutDown) | 503 | 1 s |
     /// | [`Refused`](Self::Refused) for a reason that may pass | 503 | 1 s |
@@ -292,10 +323,9 @@ impl LockError {
     fn for_http(&self) -> (u16, Option<Duration>) {
         const SOON: Duration = Duration::from_secs(1);
         match self {
-            LockError::Busy { left, .. } => {
-                let begun = u64::from(left.subsec_nanos() > 0);
-                let left = Duration::from_secs(left.as_secs() + begun);
-                (409, Some(left.max(SOON)))
+            LockError::Busy { left, .. } => (409, Some(whole_seconds(*left).max(SOON))),
+            LockError::NotDue { last_run, .. } => {
+                (409, Some(whole_seconds(last_run.due_in()).max(SOON)))
             }
             LockError::InvalidKey { .. } => (400, None),
             LockError::Lost { .. } | LockError::Unavailable { .. } | LockError::ShutDown => {

@@ -141,6 +141,8 @@ pub enum AcquireOutcome {
     HandedOn,
     /// Another holder has the lock, and the call's `wait` was over.
     Busy,
+    /// Its job runs once per period, and was run within it: [`LockError::NotDue`].
+    NotDue,
     /// The server refused: [`LockError::Refused`].
     Refused,
     /// The server did not answer: [`LockError::Unavailable`].
@@ -162,6 +164,7 @@ impl AcquireOutcome {
             Self::InTurn => "in_turn",
             Self::HandedOn => "handed_on",
             Self::Busy => "busy",
+            Self::NotDue => "not_due",
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
             Self::Failed => "failed",
@@ -172,6 +175,7 @@ impl AcquireOutcome {
     pub(crate) fn of(error: &LockError) -> Self {
         match error {
             LockError::Busy { .. } => Self::Busy,
+            LockError::NotDue { .. } => Self::NotDue,
             LockError::Refused { .. } => Self::Refused,
             LockError::Unavailable { .. } => Self::Unavailable,
             _ => Self::Failed,

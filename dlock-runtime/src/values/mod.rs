@@ -2,7 +2,7 @@
 //! data, checked once when it is made.
 //!
 //! Read in this order: `shared_text`, `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`,
-//! `moment`, `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
+//! `moment`, `ttl`, `bounds`, `record`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
 //! `finding`, `report`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`,
 //! `memory_value`, `slot`.
 //!
@@ -30,6 +30,7 @@ pub(crate) mod moment;
 pub(crate) mod node_status;
 pub(crate) mod nodes;
 pub(crate) mod process;
+pub(crate) mod record;
 pub(crate) mod release;
 pub(crate) mod report;
 pub(crate) mod shared_text;

@@ -1,5 +1,5 @@
 //! How long a lock may be held, and how long it must be: `max_hold` and `max_renewals` bound the
-//! watchdog, `min_hold` keeps the key after a quick body.
+//! watchdog, `min_hold` keeps the key after a quick body, `once_per` keeps its job from running again.
 //!
 //! They depend on each other, so they are checked in one call, with what is known then: the
 //! compiler may not know the ttl, the runtime knows everything.
@@ -9,6 +9,12 @@ use crate::{
     duration,
 };
 use std::{fmt, time::Duration};
+
+/// The shortest period of a job: times shorter than a second are a rate, and not a period.
+pub const PERIOD_MIN: Duration = Duration::from_secs(1);
+
+/// The longest period of a job: a year.
+pub const PERIOD_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The settings of one lock about how long it is held.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +29,8 @@ pub struct Hold {
     pub max_renewals: Option<u32>,
     /// How long the key stays after the grant, at least.
     pub min_hold: Option<Duration>,
+    /// After the start of a run that succeeded, its job does not run again for so long.
+    pub once_per: Option<Duration>,
 }
 
 impl Hold {
@@ -36,11 +44,17 @@ impl Hold {
             _ => None,
         };
         let min_hold = self.min_hold.and_then(|min_hold| self.min_hold(min_hold));
-        // With each call of a locked function, which has mostly none of the three.
+        let once_per = self.once_per.and_then(|period| match period {
+            _ if period < PERIOD_MIN => Some(HoldError::PeriodTooShort { period }),
+            _ if period > PERIOD_MAX => Some(HoldError::PeriodTooLong { period }),
+            _ => None,
+        });
+        // With each call of a locked function, which has mostly none of the four.
         let mut wrong = Vec::new();
         wrong.extend(max_hold);
         wrong.extend(max_renewals);
         wrong.extend(min_hold);
+        wrong.extend(once_per);
         wrong
     }
 
@@ -114,6 +128,16 @@ pub enum HoldError {
         /// The lease.
         ttl: Duration,
     },
+    /// `once_per` is shorter than [`PERIOD_MIN`].
+    PeriodTooShort {
+        /// The requested time.
+        period: Duration,
+    },
+    /// `once_per` is longer than [`PERIOD_MAX`].
+    PeriodTooLong {
+        /// The requested time.
+        period: Duration,
+    },
 }
 
 impl HoldError {
@@ -127,6 +151,7 @@ impl HoldError {
             | Self::MinHoldTooLong { .. }
             | Self::MinHoldOverMaxHold { .. }
             | Self::MinHoldOverTtl { .. } => "min_hold",
+            Self::PeriodTooShort { .. } | Self::PeriodTooLong { .. } => "once_per",
         }
     }
 }
@@ -171,6 +196,16 @@ impl fmt::Display for HoldError {
                 "min_hold {} is longer than the ttl {}, at which the lock ends: raise the ttl or add `renew`",
                 show(min_hold),
                 show(ttl)
+            ),
+            Self::PeriodTooShort { period } => write!(
+                f,
+                "once_per {} is shorter than the minimum of 1s: raise it, or use `min_hold` to keep the key for so long",
+                show(period)
+            ),
+            Self::PeriodTooLong { period } => write!(
+                f,
+                "once_per {} is longer than the maximum of 366d: shorten it, or record the run in a database",
+                show(period)
             ),
         }
     }

@@ -36,6 +36,8 @@ pub enum Word {
     Owner,
     /// In order of arrival.
     Fair,
+    /// One holder, and then none for a time.
+    OncePer,
     /// One leader, which asks for the lock again after each term.
     Lead,
     /// Several keys at once.
@@ -54,6 +56,7 @@ impl Word {
             Self::Reentrant => "reentrant",
             Self::Owner => "owner",
             Self::Fair => "fair",
+            Self::OncePer => "once_per",
             Self::Lead => "lead",
             Self::Keys => "keys",
         }
@@ -99,6 +102,12 @@ impl Word {
                 })?;
                 let kind = in_order.name();
                 Some(KindError::FairAnyway { kind })
+            }
+            Self::OncePer => {
+                let other = find(|word| !matches!(word, Self::OncePer | Self::Fair))?;
+                Some(KindError::OncePerOf {
+                    other: other.name(),
+                })
             }
             Self::Permits(_) | Self::Reentrant | Self::Owner | Self::Lead
                 if words.contains(&Self::Keys) =>
@@ -203,6 +212,11 @@ pub enum KindError {
         /// The word for that kind.
         kind: &'static str,
     },
+    /// `once_per` with a lock that is not an exclusive one of one key.
+    OncePerOf {
+        /// The word for that lock.
+        other: &'static str,
+    },
     /// A kind that does not support several keys yet.
     KindOfManyKeys {
         /// The word for that kind.
@@ -237,6 +251,7 @@ impl KindError {
             | Self::TakeWithoutPermits => "take",
             Self::OwnerWithoutReentrant | Self::NoOwner | Self::OwnerTooLong { .. } => "owner",
             Self::FairAnyway { .. } => "fair",
+            Self::OncePerOf { .. } => "once_per",
             Self::KindOfManyKeys { kind } => kind,
             Self::NoKeys | Self::TooManyKeys { .. } => "keys",
         }
@@ -275,6 +290,10 @@ impl fmt::Display for KindError {
             Self::FairAnyway { kind } => write!(
                 f,
                 "with `{kind}` a lock is granted in order of arrival anyway, and `fair` is for exclusive locks: remove it"
+            ),
+            Self::OncePerOf { other } => write!(
+                f,
+                "`once_per` is for a job that one process runs under an exclusive lock of one key, and `{other}` asks for another lock: remove either"
             ),
             Self::KindOfManyKeys { kind } => write!(
                 f,

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::driver::locked_future::OnLost;
 use crate::driver::pool::LockPool;
 use crate::driver::request::{Keys, LockRequest};
+use crate::values::bounds::AfterCrash;
 use crate::values::class::Site;
 use crate::values::release::Release;
 use crate::values::ttl::Renew;
@@ -39,6 +40,8 @@ pub struct Spec {
     max_hold: Option<Duration>,
     max_renewals: Option<u32>,
     min_hold: Option<Duration>,
+    once_per: Option<Duration>,
+    after_crash: Option<AfterCrash>,
     kind: SpecKind,
     fair: bool,
     release: Option<Release>,
@@ -76,6 +79,8 @@ impl Spec {
             max_hold: None,
             max_renewals: None,
             min_hold: None,
+            once_per: None,
+            after_crash: None,
             kind: SpecKind::Exclusive,
             fair: false,
             release: None,
@@ -153,6 +158,19 @@ impl Spec {
     #[must_use]
     pub const fn min_hold(mut self, millis: u64) -> Self {
         self.min_hold = Some(Duration::from_millis(millis));
+        self
+    }
+
+    #[must_use]
+    pub const fn once_per(mut self, millis: u64) -> Self {
+        self.once_per = Some(Duration::from_millis(millis));
+        self
+    }
+
+    /// A crashed run counts until its period is over.
+    #[must_use]
+    pub const fn skip_after_crash(mut self) -> Self {
+        self.after_crash = Some(AfterCrash::Skip);
         self
     }
 
@@ -272,6 +290,12 @@ impl Spec {
         }
         if let Some(min_hold) = self.min_hold {
             request = request.min_hold(min_hold);
+        }
+        if let Some(period) = self.once_per {
+            request = request.once_per(period);
+        }
+        if let Some(after_crash) = self.after_crash {
+            request = request.after_crash(after_crash);
         }
         request = match self.kind {
             SpecKind::Exclusive => request,

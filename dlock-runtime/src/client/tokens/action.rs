@@ -51,6 +51,8 @@ pub(crate) enum Action<H> {
         holder: Option<H>,
         claim: Claim,
         found: Option<GivenBack>,
+        /// Its run succeeded, and may not be recorded.
+        is_unrecorded: bool,
     },
 }
 

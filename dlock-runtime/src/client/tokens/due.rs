@@ -87,10 +87,12 @@ impl<H: Clone> Tokens<H> {
             },
             TokenStage::CleaningUp(it) if now >= it.give_up => {
                 let (holder, claim) = (it.holder.take(), entry.claim.clone());
+                let is_unrecorded = entry.keep.records_a_run();
                 self.entries.forget(token);
                 return Some(Action::CleanedUp {
                     holder,
                     claim,
+                    is_unrecorded,
                     found: None,
                 });
             }

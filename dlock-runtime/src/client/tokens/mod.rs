@@ -37,7 +37,7 @@ use self::doubts::Doubts;
 use self::entries::{Entries, TokenEntry, TokenStage};
 use self::moves::End;
 use super::lease::Lease;
-use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep, Renewed};
+use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep, Renewed, RunOutcome};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -197,6 +197,15 @@ impl<H: Clone> Tokens<H> {
             }
             _ => false,
         }
+    }
+
+    /// The run under a lock of a job that runs once per period has ended so. `false`: the lock is no
+    /// longer held, or its job runs whenever it is called.
+    pub(crate) fn run_ended(&mut self, token: Token, outcome: RunOutcome) -> bool {
+        let entry = self.entries.get_mut(token);
+        let entry = entry.filter(|it| matches!(it.state, TokenStage::Holding { .. }));
+        let run = entry.and_then(|it| it.keep.run.as_mut());
+        run.map(|run| *run = run.ended(outcome)).is_some()
     }
 
     /// The holder gives the lock back; returns who sends the release.
@@ -403,14 +412,17 @@ impl<H: Clone> Tokens<H> {
         };
         if answer.conclusive || (behind_acquire && !self.is_of_quorum) {
             let (holder, claim) = (it.holder.take(), entry.claim.clone());
+            let is_unrecorded = entry.keep.records_a_run() && !answer.is_recorded;
             self.entries.forget(token);
             return Some(Action::CleanedUp {
                 holder,
                 claim,
+                is_unrecorded,
                 found: Some(GivenBack {
                     found: answer.found,
                     rest: answer.rest,
                     is_open: false,
+                    is_recorded: answer.is_recorded,
                 }),
             });
         }
@@ -425,10 +437,12 @@ impl<H: Clone> Tokens<H> {
         freed.map(|holder| Action::CleanedUp {
             holder: Some(holder),
             claim,
+            is_unrecorded: false, // no quorum records one
             found: Some(GivenBack {
                 found: answer.found,
                 rest: answer.rest,
                 is_open: true,
+                is_recorded: answer.is_recorded,
             }),
         })
     }

@@ -49,6 +49,7 @@ impl Listener for Core {
     fn evicted(&self, key: &str, value: &str, is_proved: bool) {
         if let Some(token) = self.tokens.recognize_in(value) {
             self.watchdog.doubted(token, key, is_proved);
+            self.hinted(&key.into(), value); // a waiter that has left its queue polls
         }
     }
 

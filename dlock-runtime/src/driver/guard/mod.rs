@@ -24,7 +24,7 @@ use crate::client::spec::AcquireSpec;
 use crate::link::Link;
 use crate::link::command_error::CommandError;
 use crate::observe::{ObservedClass, ObservedHold};
-use crate::rules::commands::{Claim, Keep};
+use crate::rules::commands::{Claim, Keep, RunOutcome};
 use crate::values::class::{LockSite, Site};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::fence::Fence;
@@ -294,6 +294,21 @@ impl LockGuard {
         self.hold.core.watchdog().keep(self.hold.token(), keep)
     }
 
+    /// Whether its job runs once per period.
+    pub(crate) fn runs_once(&self) -> bool {
+        self.hold.spec().terms.bounds.once_per.is_some()
+    }
+
+    /// The run has ended so; `false`: the lock is lost, or a body around this call ends the run.
+    pub(crate) fn run_ended(&self, outcome: RunOutcome) -> bool {
+        !self.entered.is_inner()
+            && self
+                .hold
+                .core
+                .watchdog()
+                .run_ended(self.hold.token(), outcome)
+    }
+
     /// Waits until the lease is lost, and returns the cause; **never** ends for a lease that is
     /// released in time. A body that a shutdown stops gets
     /// [`LostCause::ShutDown`](crate::LostCause::ShutDown).
@@ -384,6 +399,44 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<Released, LockError> {
+        self.give_back(None).await
+    }
+
+    /// Releases the lock of a job that runs [once per period](crate::LockRequest::once_per), and records
+    /// in the same step that the job has run.
+    ///
+    /// [`release`](Self::release) and a drop record nothing, so that the next caller runs the job.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release); after an unclear answer, the repeated release records the run.
+    /// [`LockError::Config`] if the request did not say `once_per`: the lock is then released in the
+    /// background. If the lock was gone, nothing is recorded, and a log event says so.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time: release and record continue in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let nightly = || pool.lock("nightly").once_per(Duration::from_secs(20 * 3600));
+    /// let lock = nightly().acquire().await?;
+    /// // … the work …
+    /// lock.release_done().await?;
+    ///
+    /// assert!(nightly().acquire().await.unwrap_err().is_not_due());
+    /// # Ok(()) }
+    /// ```
+    pub async fn release_done(self) -> Result<Released, LockError> {
+        if !self.runs_once() {
+            return Err(LockError::config(
+                "`release_done` records a run of a job that runs once per period: add `once_per` to the request, or call `release`",
+            ));
+        }
+        self.run_ended(RunOutcome::Succeeded);
         self.give_back(None).await
     }
 

@@ -288,6 +288,9 @@ impl LockGuard {
             if !given_back.found {
                 cell.was_gone();
             }
+            if keep.records_a_run() && !given_back.is_recorded {
+                observe::run_unrecorded(self.key().parts());
+            }
             if !given_back.is_open {
                 core.watchdog().released(cell);
             }

@@ -18,9 +18,9 @@ use crate::driver::scope::ScopedGuard;
 use crate::driver::shutdown::ClosingSignal;
 use crate::link::offers;
 use crate::observe;
-use crate::values::bounds::Bounds;
+use crate::values::bounds::{AfterCrash, Bounds, OncePer};
 use crate::values::class::Site;
-use crate::values::error::LockError;
+use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
 use crate::values::release::Release;
 use crate::values::ttl::{Renew, Ttl};
@@ -45,6 +45,7 @@ pub struct LockRequest {
     wait: Option<Wait>,
     renew: Option<Renew>,
     bounds: Bounds,
+    after_crash: Option<AfterCrash>,
     release: Option<Release>,
     /// Its body is stopped when a shutdown's grace is over.
     stops_at_shutdown: bool,
@@ -66,6 +67,7 @@ impl LockRequest {
             wait: None,
             renew: None,
             bounds: Bounds::default(),
+            after_crash: None,
             release: None,
             stops_at_shutdown: false,
             of_candidate: false,
@@ -178,6 +180,46 @@ impl LockRequest {
         self
     }
 
+    /// Runs the job at most once in this time: 1 s to 366 days. It counts from the start of the last
+    /// run that succeeded, by the server's clock, whichever process ran it.
+    ///
+    /// Within it, [`try_acquire`](Self::try_acquire) returns `None`, and every other call fails with
+    /// [`LockError::NotDue`], without waiting, or as soon as another process has run the job. The run
+    /// is recorded by [`run_once_per`](Self::run_once_per) and
+    /// [`LockGuard::release_done`](crate::LockGuard::release_done). It is not a schedule: for a daily
+    /// job say 20 hours, a day less the largest difference between two starts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let nightly = || pool.lock("nightly").once_per(Duration::from_secs(20 * 3600));
+    /// let sent = nightly().run_once_per(async |_| Ok::<_, LockError>("sent")).await?;
+    /// assert_eq!(sent?, "sent");
+    ///
+    /// let again = nightly().run_once_per(async |_| Ok::<_, LockError>("sent again")).await;
+    /// assert!(again.unwrap_err().is_not_due());
+    /// # Ok(()) }
+    /// ```
+    pub fn once_per(mut self, period: Duration) -> Self {
+        self.bounds.once_per = Some(OncePer {
+            period,
+            after_crash: AfterCrash::default(),
+        });
+        self.wanted.has_a_period();
+        self
+    }
+
+    /// Sets whether a job that runs [once per period](Self::once_per) runs again after its process
+    /// crashed while it ran. Default: [`AfterCrash::Again`].
+    pub fn after_crash(mut self, after_crash: AfterCrash) -> Self {
+        self.after_crash = Some(after_crash);
+        self
+    }
+
     /// Sets whether [`run`](Self::run) waits for the answer to its release, and whether it fails if
     /// the lock was gone by then. Default: the pool's [`release`](crate::Config::release),
     /// [`Release::Confirmed`].
@@ -281,7 +323,7 @@ impl LockRequest {
     /// ```
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
         match self.wait(Wait::Once).acquire().await {
-            Err(error) if error.is_busy() => Ok(None),
+            Err(error) if error.is_skipped() => Ok(None),
             answer => answer.map(Some),
         }
     }
@@ -314,13 +356,27 @@ impl LockRequest {
     /// # let _ = written; Ok(()) }
     /// ```
     pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
+        if self.bounds.once_per.is_some() {
+            return Err(LockError::config(
+                "`run` can't tell whether a job succeeded that runs once per period: call `run_once_per`",
+            ));
+        }
+        self.run_with(body, |_| None).await
+    }
+
+    async fn run_with<T>(
+        self,
+        body: impl AsyncFnOnce(&LockGuard) -> T,
+        failure: fn(&Option<T>) -> Option<Reason>,
+    ) -> Result<T, LockError> {
         let body = async move {
             match ScopedGuard::innermost() {
                 Some(guard) => Some(body(&guard).await),
                 None => None, // unreachable: a body is polled inside its lock's scope
             }
         };
-        let ran = self.stopped_at_shutdown().around(body)?.await;
+        let locked = self.stopped_at_shutdown().around(body)?;
+        let ran = locked.failing_with(failure).await;
         let ran = ran.inspect_err(|error| {
             if size_of::<T>() > 0 {
                 tell_dropped(error);
@@ -329,6 +385,39 @@ impl LockRequest {
         ran.ok_or_else(|| {
             LockError::config("the body was polled outside its lock; please report this")
         })
+    }
+
+    /// Takes the lock of a job that runs [once per period](Self::once_per), runs the body under it, and
+    /// releases it. If the body returns `Ok`, the release records the run.
+    ///
+    /// The body is stopped as by [`run`](Self::run). An `Err`, a panic, a lost lease and a dropped call
+    /// record nothing, so that the next caller runs the job
+    /// ([`AfterCrash::Skip`](crate::AfterCrash::Skip) keeps it from that, except after an `Err`).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and [`LockError::NotDue`] if the job was run within its period.
+    /// [`LockError::Config`] without `once_per`.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time: the body is dropped, and the lock is released in the background.
+    ///
+    /// # Examples
+    ///
+    /// [`once_per`](Self::once_per) has one.
+    pub async fn run_once_per<T, E>(
+        self,
+        body: impl AsyncFnOnce(&LockGuard) -> Result<T, E>,
+    ) -> Result<Result<T, E>, LockError> {
+        if self.bounds.once_per.is_none() {
+            return Err(LockError::config(
+                "`run_once_per` needs `once_per`: say how often, or call `run`",
+            ));
+        }
+        self.run_with(body, |value| match value {
+            Some(Err(_)) => Some(Reason::new("the job failed")),
+            _ => None,
+        })
+        .await
     }
 
     /// Puts the lock around this body.
@@ -376,6 +465,11 @@ impl LockRequest {
             None
         });
         let mut bounds = self.bounds;
+        match (&mut bounds.once_per, self.after_crash) {
+            (Some(once_per), Some(after_crash)) => once_per.after_crash = after_crash,
+            (None, Some(_)) => wrong.push("`after_crash` needs `once_per`".to_owned()),
+            (_, None) => {}
+        }
         if self.renew.is_some() && bounds.max_hold.is_none() {
             // Never shorter than what the lock itself asks for.
             let usual = settings.default_max_hold;
@@ -394,14 +488,17 @@ impl LockRequest {
             kind: &kind,
             fair: self.wanted.is_fair(),
             several: self.keys.are_several(),
+            once: bounds.once_per.is_some(),
         };
         self.core.offers(wanted)?;
         let (wait, release) = (
             self.wait.unwrap_or(settings.default_wait),
             self.release.unwrap_or(settings.release),
         );
+        let is_once = bounds.once_per.is_some();
         let spec = |key: Key| AcquireSpec {
-            queue_key: QueueKey::of(key.name().clone(), &kind, self.wanted.is_fair()),
+            // One that runs once per period is granted by the server alone, which knows its last run.
+            queue_key: QueueKey::of(key.name().clone(), &kind, self.wanted.is_fair() || is_once),
             key,
             kind: kind.clone(),
             reentrant: self.wanted.is_reentrant(),

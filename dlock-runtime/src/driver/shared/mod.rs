@@ -298,7 +298,11 @@ impl SharedClient {
                 holder,
                 claim,
                 found,
+                is_unrecorded,
             } => {
+                if is_unrecorded {
+                    observe::run_unrecorded(self.parts(&claim.key));
+                }
                 match found {
                     Some(it) => observe::cleaned_up(self.parts(&claim.key), it.found),
                     None => observe::clean_up_given_up(self.parts(&claim.key)),

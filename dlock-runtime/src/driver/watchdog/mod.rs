@@ -22,7 +22,7 @@ use self::lease_table::LeaseTable;
 use crate::client::tokens::{Census, Extension};
 use crate::link::{Backend, Link, WatchdogKind};
 use crate::observe::Observers;
-use crate::rules::commands::{Claim, Keep, Renewed};
+use crate::rules::commands::{Claim, Keep, Renewed, RunOutcome};
 use crate::strangers::beside_others;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
@@ -105,6 +105,11 @@ impl Watchdog {
     /// The body begins: keeps the key until this server time; `false` if the lease is over.
     pub(crate) fn keep(&self, token: Token, keep: Keep) -> bool {
         self.shared().lock().client.tokens.keep(token, keep)
+    }
+
+    /// The run of a job that runs once per period has ended so.
+    pub(crate) fn run_ended(&self, token: Token, outcome: RunOutcome) -> bool {
+        self.shared().lock().client.tokens.run_ended(token, outcome)
     }
 
     /// When a `cancel` that follows an acquire on this link is reported at the latest; `None` if

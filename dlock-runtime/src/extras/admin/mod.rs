@@ -19,6 +19,7 @@ use crate::link::offers::WantedOffer;
 use crate::rules::commands::{Claim, Keep};
 use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
+use crate::values::record::LastRun;
 use crate::values::report::{Fingerprint, HolderSearch, LockReport, Notice, Part, Stored};
 
 /// An administrator's view of the locks of a server, which can also end a hold, from
@@ -198,6 +199,71 @@ impl Admin {
             }
         }
         Ok(Eviction::NoSuchHolder)
+    }
+
+    /// Reads the record of the last run of a job that runs [once per
+    /// period](crate::LockRequest::once_per); returns `None` if none is stored: it has not run, or its
+    /// period is over.
+    ///
+    /// # Errors
+    /// As [`show`](Self::show); [`LockError::Config`] with several servers, where no job runs once per
+    /// period.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// use std::time::Duration;
+    ///
+    /// let nightly = pool.lock("nightly").once_per(Duration::from_secs(20 * 3600));
+    /// nightly.acquire().await?.release_done().await?;
+    ///
+    /// let admin = pool.admin();
+    /// let last_run = admin.record("nightly").await?.expect("it has run");
+    /// println!("{last_run}");
+    /// assert!(admin.clear_record("nightly").await?);
+    /// assert_eq!(admin.record("nightly").await?, None);
+    /// # Ok(()) }
+    /// ```
+    pub async fn record(&self, key: impl Into<Key>) -> Result<Option<LastRun>, LockError> {
+        self.0.offers(WantedOffer::Records)?;
+        let key = self.name(key.into())?;
+        let look = async {
+            let link = self.link(&key).await?;
+            let within = self.0.settings().command_timeout;
+            link.last_run(key.as_str(), within).await
+        };
+        let found = look
+            .await
+            .map_err(|error| self.0.error(error, Some(&key)))?;
+        Ok(found.map(|it| LastRun::of(&it.record, it.time, it.left)))
+    }
+
+    /// Removes the record of the last run, so that the next caller runs the job; returns whether there
+    /// was one. A run that is under way is not stopped, and is recorded when it has succeeded.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    ///
+    /// # Cancel safety
+    /// After the future is dropped it is unknown whether the record was removed. Call it again.
+    ///
+    /// # Examples
+    ///
+    /// [`record`](Self::record) has one.
+    pub async fn clear_record(&self, key: impl Into<Key>) -> Result<bool, LockError> {
+        self.0.offers(WantedOffer::Records)?;
+        let key = self.name(key.into())?;
+        let clear = async {
+            let link = self.link(&key).await?;
+            let within = self.0.settings().command_timeout;
+            link.clear_record(key.as_str(), within).await
+        };
+        clear.await.map_err(|error| self.0.error(error, Some(&key)))
     }
 
     /// Follows the locks whose keys match a pattern, as in [`list`](Self::list): reports what is

@@ -92,6 +92,9 @@ impl MemoryShared {
             if let Some(Claim { key, value, .. }) = outbox.evicted {
                 listener.evicted(&key, &value, true);
             }
+            for (key, entry) in outbox.taken_out {
+                listener.hinted(&key, &entry);
+            }
         }
         answer
     }
@@ -112,6 +115,7 @@ struct Outbox {
     /// The keys of hints.
     freed: Vec<Arc<str>>,
     evicted: Option<Claim>,
+    taken_out: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl Outbox {
@@ -132,6 +136,10 @@ impl Publish for Outbox {
         }
         self.grants.push(grant.clone());
         Reached::Somebody
+    }
+
+    fn taken_out(&mut self, _: &str, key: &Arc<str>, entry: &Arc<str>) {
+        self.taken_out.push((key.clone(), entry.clone()));
     }
 
     fn hint(&mut self, address: &str, key: &Arc<str>) -> Reached {
@@ -258,6 +266,9 @@ impl MemoryShared {
                 let written = self.data().write(writes, time);
                 written.map_or_else(Wrote::Unfit, |()| Wrote::All).into()
             }
+            LinkCommand::NoteRun { claim, run } => server.note_run(claim, run, time).into(),
+            LinkCommand::LastRun(key) => server.last_run(key, time).into(),
+            LinkCommand::ClearRecord(key) => server.clear_record(key, time).into(),
             LinkCommand::Read(key) => server.read(key, time).into(),
             LinkCommand::Scan { prefix, .. } => Scanned {
                 cursor: 0,

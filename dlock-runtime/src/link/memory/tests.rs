@@ -69,6 +69,7 @@ fn acquire(link: &dyn Link, value: &str) -> Acquired {
             lease: Ttl::new(Duration::from_secs(30)).unwrap(),
             not_after: u64::MAX,
             repair_missing_ttl: None,
+            is_once: false,
         },
         CAP,
     ))

@@ -10,7 +10,7 @@ use super::names::Names;
 use super::native::Native;
 use super::reads::Reads;
 use super::scripts::{self, CallBy, Script};
-use crate::rules::commands::{Acquire, Claim, Keep, Renewal};
+use crate::rules::commands::{Acquire, Claim, Keep, Renewal, RunNote};
 use crate::values::ttl::{self, Ttl};
 
 /// A script about one lock, with its arguments.
@@ -49,7 +49,8 @@ impl Word<'_> {
         match self {
             Word::Text(text) => text.len(),
             Word::Number(_) => 20,
-            Word::Keep(_) => 41,
+            Word::Keep(Keep { run: None, .. }) => 41,
+            Word::Keep(_) => 90,
         }
     }
 
@@ -75,7 +76,10 @@ impl ToRedisArgs for Keep {
 pub(super) fn acquire(command: &Acquire) -> ScriptCall<'_> {
     let claim = &command.claim;
     ScriptCall {
-        script: by_kind(claim, &scripts::ACQUIRE, &scripts::SHARED_ACQUIRE),
+        script: match command.is_once {
+            true => &scripts::ONCE_ACQUIRE,
+            false => by_kind(claim, &scripts::ACQUIRE, &scripts::SHARED_ACQUIRE),
+        },
         arguments: vec![
             Word::Text(&claim.value),
             Word::Number(command.lease.as_millis()),
@@ -155,14 +159,20 @@ pub(super) fn go_on() -> ScriptCall<'static> {
 
 pub(super) fn release(claim: &Claim, keep: Keep, native: Option<Native>) -> ScriptCall<'_> {
     ScriptCall {
-        script: by_kind(claim, scripts::release(native), &scripts::SHARED_RELEASE),
+        script: match keep.run {
+            Some(_) => &scripts::ONCE_RELEASE,
+            None => by_kind(claim, scripts::release(native), &scripts::SHARED_RELEASE),
+        },
         arguments: vec![Word::Text(&claim.value), Word::Keep(keep)],
     }
 }
 
 pub(super) fn cancel(claim: &Claim, keep: Keep, not_after: u64) -> ScriptCall<'_> {
     ScriptCall {
-        script: &scripts::CANCEL,
+        script: match keep.run {
+            Some(_) => &scripts::ONCE_CANCEL,
+            None => &scripts::CANCEL,
+        },
         arguments: vec![
             Word::Text(&claim.value),
             may_queue(claim),
@@ -192,6 +202,18 @@ pub(super) fn downgrade_key(claim: &Claim, ttl: Ttl) -> ScriptCall<'_> {
     ScriptCall {
         script: &scripts::DOWNGRADE_KEY,
         ..downgrade(claim, ttl)
+    }
+}
+
+/// Records before its body that a claim runs.
+pub(super) fn note_run(claim: &Claim, run: RunNote) -> ScriptCall<'_> {
+    ScriptCall {
+        script: &scripts::NOTE_RUN,
+        arguments: vec![
+            Word::Text(&claim.value),
+            Word::Number(run.start),
+            Word::Number(run.epoch),
+        ],
     }
 }
 

@@ -52,6 +52,17 @@ pub(crate) struct LockKeys<'a> {
     pub(crate) hints: Companion<'a>,
 }
 
+impl LockKeys<'_> {
+    /// Where the record of the last run stands. `lua/record.lua` derives it from the queue's name, too.
+    pub(crate) fn record(&self) -> String {
+        let record = Companion {
+            letter: CompanionLetter::Record,
+            ..self.queue
+        };
+        record.text()
+    }
+}
+
 /// The name of a key that belongs to a lock; it becomes text only where it is needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Companion<'a> {
@@ -68,6 +79,7 @@ enum CompanionLetter {
     Queue,
     Heartbeats,
     Hints,
+    Record,
 }
 
 impl CompanionLetter {
@@ -77,6 +89,7 @@ impl CompanionLetter {
             CompanionLetter::Queue => "@w:{",
             CompanionLetter::Heartbeats => "@a:{",
             CompanionLetter::Hints => "@h:{",
+            CompanionLetter::Record => "@r:{",
         }
     }
 
@@ -86,6 +99,7 @@ impl CompanionLetter {
             CompanionLetter::Queue => "@w#",
             CompanionLetter::Heartbeats => "@a#",
             CompanionLetter::Hints => "@h#",
+            CompanionLetter::Record => "@r#",
         }
     }
 }

@@ -48,7 +48,12 @@ impl Reads {
     pub(super) fn in_script(self, text: &str) -> String {
         match self {
             Self::Whole => text.to_owned(),
-            Self::Beginning => text.replace("'GET', lock)", "'GETRANGE', lock, '0', '4096')"),
+            Self::Beginning => ["lock", "record"]
+                .iter()
+                .fold(text.to_owned(), |text, key| {
+                    let beginning = format!("'GETRANGE', {key}, '0', '4096')");
+                    text.replace(&format!("'GET', {key})"), &beginning)
+                }),
         }
     }
 }

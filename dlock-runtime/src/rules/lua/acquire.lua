@@ -17,6 +17,8 @@
 --       {5, T}               late: T is past not_after
 --       {6, T, other}        a value of another type is stored at the key; other: 1, a set of
 --                            another layout
+--       {11, T, left, record}  the entry runs once per period, and was run within it: ms until it
+--                            may run; nothing was created (see record.lua)
 --       {8, T, there}        the lock is held as another kind and the caller may not queue; there:
 --                            the meta member of the stored set (see set.lua), or '1|x|' for a string
 --       {10, T}              undecided: more entries have lapsed than one call removes; repeat at
@@ -83,6 +85,10 @@ local function acquire(e, lease, not_after, repair, may_queue)
     beat(e.value)
     return still_waits(in_the_way())
   end
+  local too_soon = not is_by_key and not_due(e)
+  if too_soon then
+    return too_soon
+  end
   local other = not may_queue and other_kind(e)
   if other then
     return {8, T, beginning(other)}
@@ -107,6 +113,11 @@ local function acquire(e, lease, not_after, repair, may_queue)
   enter(e.value, arrival)
   return still_waits(left, named)
 end
+
+--@ once
+-- For an exclusive entry that runs once per period.
+local e = read_entry(ARGV[1]) or error('that is not an entry', 0)
+return acquire(e, ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1')
 
 --@ script
 return acquire(entry_of(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1')

@@ -5,8 +5,8 @@
 --       the lock
 -- ARGV  1 entry, 2 '1': the entry may be queued, 3 as 2 of release.lua, 4 not_after µs of its acquire
 --       (0: the acquire was answered), 5 the fleet's secret (see grant.lua)
--- reply {found, conclusive, T, rest, more}; found: the entry was queued, or held the lock; rest, more
---       and {10, T}: as for release.lua
+-- reply {found, conclusive, T, rest, more, recorded}; found: the entry was queued, or held the lock;
+--       rest, more, recorded and {10, T}: as for release.lua
 
 --@ fast
 -- The common case: another value holds the lock, so there is nothing to grant.
@@ -21,11 +21,11 @@ local e, waited = entry_of(ARGV[1]), 0
 if ARGV[2] == '1' then
   waited = leave(e.value)
 end
-local found, rest, more, err = release(e, ARGV[3])
+local found, rest, more, err, noted = release(e, ARGV[3])
 if err then
   return redis.error_reply(err)
 elseif not found then
   return waited == 1 and {1, 1, T, 0, 1} or {10, T}
 end
 found = math.max(found, waited)
-return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T, rest, more and 1 or 0}
+return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T, rest, more and 1 or 0, noted or 0}

@@ -1,7 +1,8 @@
 -- Granting the lock to the next waiters.
 
 --@ publish
--- Publishes a grant and returns whether the waiter may have received it. No subscriber at the
+-- Publishes a grant, or without an epoch that the entry was taken out of the queue. Returns whether the
+-- waiter may have received it. No subscriber at the
 -- server that the waiter is connected to proves that the waiter is dead, or has lost its connection
 -- and its entry with it. An error proves nothing (the ACL may forbid the channel, or INFO), nor does an
 -- address at another server, which receives the message by replication; there the waiter's poll
@@ -15,7 +16,12 @@ local function publish(address, value, epoch, lease)
   if not channel then
     return true
   end
-  local message = '1|granted\n' .. lock .. '\n' .. value .. '\n' .. epoch .. '\n' .. digits .. '\n' .. lease
+  local message = '\n' .. lock .. '\n' .. value
+  if epoch then
+    message = '1|granted' .. message .. '\n' .. epoch .. '\n' .. digits .. '\n' .. lease
+  else
+    message = '1|evicted' .. message
+  end
   local secret, mac = ARGV[#ARGV], ''
   if secret ~= '' then
     mac = redis.sha1hex(secret .. redis.sha1hex(secret .. channel .. '\n' .. message))
@@ -38,7 +44,8 @@ local unsubscribed = {}
 -- entry passes a live head that does not fit or can't be parsed: its own clients grant to that one.
 -- Lapsed entries are swept out first, so that they do not pile up behind a head that stays. Nobody
 -- fits beside a string, which saves the search. With an empty queue this is one read and no write;
--- otherwise the first write is ZREM, or the SET of an epoch. Returns whether the budget of this call
+-- otherwise the first write is ZREM, or the SET of an epoch. An entry that runs once per period, and was
+-- run within it, leaves the queue, and is told. Returns whether the budget of this call
 -- is used up and another call must go on.
 local function grant_all()
   local head = there ~= ONE and there ~= OTHER and first_entry()
@@ -58,7 +65,9 @@ local function grant_all()
     end
     budget = budget - 1
     leave(head)
-    if alive and not unsubscribed[e.address] then
+    if alive and not_due(e) then
+      publish(e.address, head) -- so that it asks why
+    elseif alive and not unsubscribed[e.address] then
       budget = budget - (e.letter == 'x' and 0 or e.take)
       local lease = math.min(e.lease, CLAIM)
       local epoch = put(e, lease, (draw_epochs(T, 1, digits)))

@@ -47,7 +47,7 @@ scripts! {
     ];
     CANCEL = [
         "prelude.time prelude.lock prelude.state queue.leave cancel.fast prelude.draw prelude.digits grant.publish queue.beat",
-        HOLDERS_OF_LOCK, "queue.waiters grant.next", RELEASING, "cancel.script"
+        HOLDERS_OF_LOCK, "queue.waiters record.due grant.next", RELEASING, "cancel.script"
     ];
     DOWNGRADE = [
         PRELUDE, "grant.publish queue.beat",
@@ -67,6 +67,21 @@ scripts! {
     RENEW = ["renew.fast", PRELUDE, HOLDERS_OF_LOCK, "renew.script"];
     HOLDERS = [PRELUDE, HOLDERS_OF_LOCK, "holders.holders"];
     WRITE = ["prelude.time prelude.lock prelude.state value write"];
+
+    /// Of a job that runs once per period.
+    ONCE_ACQUIRE = [
+        PRELUDE, "queue.beat queue.enter",
+        HOLDERS_OF_LOCK, "grant.publish", WAITERS, "lock.kinds lock.yours acquire.one acquire.once"
+    ];
+    ONCE_RELEASE = [
+        "release.no_common_case", PRELUDE, "grant.publish queue.beat",
+        HOLDERS_OF_LOCK, WAITERS, ENDING_A_RUN, "release.script"
+    ];
+    ONCE_CANCEL = [
+        PRELUDE, "grant.publish queue.beat", HOLDERS_OF_LOCK, WAITERS, ENDING_A_RUN, "cancel.script"
+    ];
+    /// Records before its body that a holder runs.
+    NOTE_RUN = ["prelude.time prelude.lock prelude.state value record.run record.script"];
 
     /// What a node of a quorum is asked.
     NODE = [
@@ -96,11 +111,12 @@ const PRELUDE: &str = "prelude.time prelude.lock prelude.state prelude.draw prel
 /// What is stored at a lock.
 const HOLDERS_OF_LOCK: &str = "| value set lock.holders";
 /// Who waits for it, and the grant to them.
-const WAITERS: &str = "queue.leave queue.waiters grant.next";
+const WAITERS: &str = "queue.leave queue.waiters record.due grant.next";
 /// In place of both where nobody queues.
 const NO_WAITERS: &str = "prelude.time prelude.lock prelude.state prelude.draw prelude.digits | value no_queue set lock.holders";
 const ACQUIRING: &str = "lock.kinds lock.yours acquire.one acquire.script";
-const RELEASING: &str = "grant.after release.one";
+const RELEASING: &str = "grant.after record.no_run release.one";
+const ENDING_A_RUN: &str = "grant.after record.run record.note_run release.one";
 
 /// The part of `release.fast` that a native command replaces.
 pub(crate) const GET_AND_DEL: &str =
@@ -124,10 +140,10 @@ macro_rules! files {
     };
 }
 
-static FILES: [(&str, &str); 23] = files! {
+static FILES: [(&str, &str); 24] = files! {
     "acquire" "acquire_all" "cancel" "combined" "counter" "downgrade" "grant" "heartbeat" "holders"
-    "lock" "members" "no_queue" "node" "poll" "prelude" "queue" "quorum" "release" "renew" "rights"
-    "set" "value" "write"
+    "lock" "members" "no_queue" "node" "poll" "prelude" "queue" "quorum" "record" "release" "renew"
+    "rights" "set" "value" "write"
 };
 
 /// The names of all sections, and of the files without any.

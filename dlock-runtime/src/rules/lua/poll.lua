@@ -8,6 +8,7 @@
 --       {4, T, epoch, left}  the entry holds the lock: the push was lost or is on its way
 --       {6, T, other}        a value of another type is stored at the key; other: 1, a set of
 --                            another layout
+--       {11, T, left, record}  the same as {7, T}, because the entry is not due: as for acquire.lua
 --       {7, T}               neither queued nor holding: the claim is dead; by the lock alone, it
 --                            would be granted if nobody stood before it
 --       {10, T}              at most the heartbeat was refreshed: more entries had lapsed than one
@@ -38,4 +39,4 @@ if waits and counter and e.letter == 'o' and there and fits(e) then
 elseif waits and (counter or not fits(e)) then
   return still_waits(in_the_way())
 end
-return {7, T}
+return not is_by_key and not_due(read_entry(e.value) or e) or {7, T}

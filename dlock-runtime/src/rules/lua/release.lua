@@ -2,10 +2,10 @@
 -- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
 -- ARGV  1 entry, 2 whether it stays as a retired one (kept_for), 3 the fleet's secret (see
 --       grant.lua)
--- reply 1 the entry held the lock, 0 it did not; or {found, rest, more, refused}; rest: how many
+-- reply 1 the entry held the lock, 0 it did not; or {found, rest, more, refused, recorded}; rest: how many
 --       entries of its owner still hold it, 0 for every other kind; more: 1 if more waiters may fit
 --       now than one call grants to; refused: 1 if the native delete command was refused, so that the
---       connection stops using it
+--       connection stops using it; recorded: 1 if the record tells of this run (see record.lua)
 --       {10, T}  undecided: more entries have lapsed than one call removes; repeat at once
 
 --@ fast
@@ -25,12 +25,13 @@ local deleted, is_taken_back
 
 --@ turn
 -- The other common case: the value of an exclusive lock holds it, the key need not be
--- kept, and the head of the queue is another exclusive entry that is alive and receives the push.
+-- kept, and the head of the queue is another exclusive entry, which may run more than once per period,
+-- is alive and receives the push.
 -- Otherwise the script does the release, or if the push reached nobody the next grant.
 local is_taken_back = false
 local try = redis.pcall
 local head = ARGV[2] == '0' and try('GET', lock) == ARGV[1] and try('ZRANGE', queue, 0, 0)[1]
-local address, lease = string.match(head or '', '^1|x|[^|]+|(%x*;[^|]+)|(%d+)|%d+|%d+|[^|]*|')
+local address, lease = string.match(head or '', '^1|x|[^|]+|(%x*;[^|]+)|(%d+)|%d+|0|[^|]*|')
 if address and #lease <= 15 and tonumber(lease) > 0 then
   -- If no entry has lapsed, every entry in the heartbeats is alive. If any step up to the removal
   -- of the head is refused, the script does the release, which deletes the lock first.
@@ -54,9 +55,9 @@ end
 --@ one
 -- How many µs a key stays although its holder is done (`min_hold`), nil if it goes; second, the most
 -- ms. keep: 0, or until when (µs) and, behind a colon, for how many ms at most: the clock may have
--- been set back since the first was computed.
+-- been set back since the first was computed; record.lua has what may follow.
 local function kept_for(keep)
-  local ends, at_most = string.match(keep, '^(%d+):(%d+)$')
+  local ends, at_most = string.match(keep, '^(%d+):(%d+)')
   local left = ends and math.min(ends - T, at_most * 1000)
   if left and left > 0 then
     return left, tonumber(at_most)
@@ -106,8 +107,8 @@ end
 -- Releases the lock, and grants it to the next waiters that fit, even if the entry was not found:
 -- its lease may have lapsed. If the entry is to be kept, it stays retired. Returns 1 if the entry
 -- held the lock, otherwise 0; second, how many entries of its owner still hold it; third, whether
--- grants are left for another call; fourth, the error if it can't be known. nil without an error: more
--- entries have lapsed than one call removes, and nothing else was done. The first write is one that
+-- grants are left for another call; fourth, the error if it can't be known; fifth, what note_run says of
+-- the run. nil without an error: more entries have lapsed than one call removes, and nothing else was done. The first write is one that
 -- is allowed when memory is out.
 local function release(e, keep)
   there = nil
@@ -123,7 +124,7 @@ local function release(e, keep)
   elseif not form then
     local known, head = pcall(first_entry)
     if there == ONE or known and not head then
-      return 0, 0
+      return 0, 0, nil, nil, note_run and note_run(e, keep)
     end
   end
   if there == nil then
@@ -135,20 +136,23 @@ local function release(e, keep)
     end
     form = is_set() and form -- of a set that is not ours nothing is taken
   end
-  local rest = 0
+  local rest, noted = 0, nil
   if form then
     give_up(e, form, keep)
     rest = rest_of(e)
   end
-  return form and 1 or 0, rest, grant_after()
+  if note_run then
+    noted = note_run(e, keep, form)
+  end
+  return form and 1 or 0, rest, grant_after(), nil, noted
 end
 
 --@ script
-local found, rest, more, err
+local found, rest, more, err, noted
 if is_taken_back then
   found, rest, more = 1, 0, grant_after()
 else
-  found, rest, more, err = release(entry_of(ARGV[1]), ARGV[2])
+  found, rest, more, err, noted = release(entry_of(ARGV[1]), ARGV[2])
 end
 if err then
   return redis.error_reply(err)
@@ -156,7 +160,7 @@ elseif not found then
   return {10, T}
 end
 local is_refused = type(deleted) == 'table' and not is_other_type(deleted.err)
-if rest == 0 and not more and not is_refused then
+if rest == 0 and not more and not is_refused and not noted then
   return found
 end
-return {found, rest, more and 1 or 0, is_refused and 1 or 0}
+return {found, rest, more and 1 or 0, is_refused and 1 or 0, noted or 0}

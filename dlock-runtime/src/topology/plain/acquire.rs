@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use super::answers::{self, KeyContent};
 use super::seen::{Decided, SeenKey, within_lease};
 use super::watched::QueueView;
-use super::{PlainLink, key_lasts, lease_until, micros, millis};
+use super::{PlainLink, key_lasts, lease_until, left, micros, millis};
 use crate::link::command_error::CommandError;
 use crate::link::redis::reads::Reads;
-use crate::link::redis::reply;
-use crate::rules::commands::{Acquire, Acquired, Claim};
+use crate::link::redis::reply::{self, NO_KEY};
+use crate::rules::commands::{Acquire, Acquired, Claim, Keep, NotDue};
 use crate::rules::queue;
 use crate::rules::window::StoredChange;
 use crate::values::error::Reason;
@@ -59,6 +59,17 @@ impl PlainLink {
             }
             break (decided, epoch);
         };
+        // Looked at behind the lock: if the claim has that, nobody else writes the record now.
+        let not_due = match command.is_once {
+            true => self.not_due(claim, until).await,
+            false => Ok(None),
+        };
+        if !matches!(not_due, Ok(None)) && decided.answer.epoch().is_some() {
+            self.release_claim(claim, Keep::NOT, until).await?;
+        }
+        if let Some(not_due) = not_due? {
+            return Ok(Acquired::NotDue(not_due));
+        }
         for change in &decided.changes {
             match change {
                 StoredChange::Waiter(waiter) => {
@@ -69,6 +80,19 @@ impl PlainLink {
                 _ => {} // what another holds is not changed otherwise
             }
         }
+        Ok(decided.answer)
+    }
+
+    /// Why a claim may not run now, by the record of the last run.
+    pub(super) async fn not_due(
+        &self,
+        claim: &Claim,
+        until: Instant,
+    ) -> Result<Option<NotDue>, CommandError> {
+        let (record, time) = self.link.stored_record(&claim.key, left(until)).await?;
+        let mut seen = SeenKey::of_lock(&Value::Nil, &NO_KEY, time)?;
+        seen.record = record;
+        let decided = seen.decide(&claim.key, |it| it.not_due(claim))?;
         Ok(decided.answer)
     }
 
@@ -131,7 +155,7 @@ impl PlainLink {
 
     async fn repair(&self, command: &Acquire, until: Instant) -> Result<(), CommandError> {
         let key = &command.claim.key;
-        let repair = self.run_watched(key, QueueView::None, until, |seen| {
+        let repair = self.run_watched(key, (QueueView::None, false), until, |seen| {
             seen.decide(key, |it| it.repair(command))
         });
         repair.await.map(drop)
@@ -151,7 +175,7 @@ impl PlainLink {
         if !u64::try_from(seen.pttl).is_ok_and(|left| left > millis(lasts)) {
             return Ok(());
         }
-        let shortened = self.run_watched(key, QueueView::None, until, |seen| {
+        let shortened = self.run_watched(key, (QueueView::None, false), until, |seen| {
             let ends = Some(seen.time.saturating_add(micros(lasts)));
             let (is_ours, value) = (seen.held.is(value), value.clone());
             let change = is_ours.then_some(StoredChange::Value { value, ends });

@@ -8,7 +8,7 @@ use super::seen::SeenKey;
 use super::watched::{QueueView, unsettled};
 use crate::link::command_error::CommandError;
 use crate::link::redis::reply;
-use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep};
+use crate::rules::commands::{Cancelled, Claim, GivenBack, Keep, RunNote};
 use crate::rules::window::StoredChange;
 
 impl PlainLink {
@@ -51,11 +51,28 @@ impl PlainLink {
         keep: Keep,
         until: Instant,
     ) -> Result<GivenBack, CommandError> {
-        let release = self.run_watched(&claim.key, QueueView::Head, until, |seen| {
-            seen.decide(&claim.key, |it| it.release(claim, keep))
-        });
+        let release = self.run_watched(
+            &claim.key,
+            (QueueView::Head, keep.run.is_some()),
+            until,
+            |seen| seen.decide(&claim.key, |it| it.release(claim, keep)),
+        );
         let (given_back, _) = release.await?.ok_or_else(unsettled)?;
         Ok(given_back)
+    }
+
+    /// Records before its body that a claim runs.
+    pub(super) async fn note_run(
+        &self,
+        claim: &Claim,
+        run: RunNote,
+        until: Instant,
+    ) -> Result<bool, CommandError> {
+        let noted = self.run_watched(&claim.key, (QueueView::None, true), until, |seen| {
+            seen.decide(&claim.key, |it| it.note_run(claim, run))
+        });
+        let (noted, _) = noted.await?.ok_or_else(unsettled)?;
+        Ok(noted)
     }
 
     /// First on the shared connection, behind an acquire that was sent there, which has been

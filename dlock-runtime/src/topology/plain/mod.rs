@@ -159,6 +159,7 @@ impl Link for PlainLink {
                 let held = self.held_at(&claim.key, until).await?;
                 Ok(held.is(&claim.value))
             }),
+            LinkCommand::NoteRun { claim, run } => replied(self.note_run(claim, run, until)),
             LinkCommand::Read(key) => replied(self.read(key, until)),
             LinkCommand::Check => replied(async move {
                 let answers = self.link.query_settings(false, within).await?;
@@ -167,6 +168,8 @@ impl Link for PlainLink {
             LinkCommand::Scan { .. }
             | LinkCommand::Inspect { .. }
             | LinkCommand::TellEvicted(_)
+            | LinkCommand::LastRun(_)
+            | LinkCommand::ClearRecord(_)
             | LinkCommand::Ping => self.link.call(command, within),
         }
     }

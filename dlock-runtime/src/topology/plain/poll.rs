@@ -8,7 +8,7 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::answers::{self, held};
-use super::seen::{SeenKey, within_lease};
+use super::seen::{SeenKey, runs_once, within_lease};
 use super::watched::QueueView;
 use super::{PlainLink, micros, millis};
 use crate::link::command_error::CommandError;
@@ -39,11 +39,17 @@ impl PlainLink {
         let commands = query(key, &keys, &claim.value, alive, self.reads());
         let (answers, sent) = self.exchange(commands, until).await?;
         self.heard(&answers[3], sent)?;
+        let is_once = runs_once(claim.value.as_bytes());
         let looked = match read(&answers, claim)? {
+            PollStep::Settled(Polled::Gone { .. }) if is_once => {
+                let not_due = self.not_due(claim, until).await?;
+                let time = self.server_time();
+                return Ok(not_due.map_or(Polled::Gone { time }, Polled::NotDue));
+            }
             PollStep::Settled(polled) => return Ok(polled),
             PollStep::Open(looked) => looked,
         };
-        let decided = self.run_watched(key, QueueView::HeadAnd(own), until, |seen| {
+        let decided = self.run_watched(key, (QueueView::HeadAnd(own), is_once), until, |seen| {
             seen.decide(key, |it| it.poll(claim))
         });
         match decided.await? {
@@ -118,6 +124,6 @@ fn with_epoch(polled: Polled, counter: &Value) -> Result<Polled, CommandError> {
             left,
         },
         Polled::Queued(busy) => Polled::Queued(within_lease(busy)),
-        Polled::Gone { .. } => polled,
+        Polled::Gone { .. } | Polled::NotDue(_) => polled,
     })
 }

@@ -13,6 +13,7 @@ use super::{key_lasts, micros};
 use crate::link::command_error::CommandError;
 use crate::link::redis::names::LockKeys;
 use crate::rules::commands::{Busy, Left, PushedGrant};
+use crate::rules::last_run::StoredRecord;
 use crate::rules::operations::OnKey;
 use crate::rules::queue;
 use crate::rules::window::{StoredChange, StoredHolders, StoredQueue, StoredWaiter, Window};
@@ -37,6 +38,8 @@ pub(super) struct SeenKey {
     pub(super) lapsed: Vec<Vec<u8>>,
     /// Entries with one from the future: the server's clock was set back since.
     pub(super) ahead: Vec<Vec<u8>>,
+    /// The record of the last run, where an operation needs it.
+    pub(super) record: Option<StoredRecord>,
 }
 
 /// What the machine answers, what is to be written, and what that means.
@@ -69,6 +72,7 @@ impl SeenKey {
             others_wait: false,
             lapsed: Vec::new(),
             ahead: Vec::new(),
+            record: None,
         })
     }
 
@@ -84,6 +88,7 @@ impl SeenKey {
             let why = "the set at the key is of another program";
             CommandError::Refused(Refusal::WrongType, Reason::new(why))
         })?;
+        window = window.with_record(self.record.clone());
         let mut last_epoch = 0;
         let (answer, again) = window.run(&mut last_epoch, time, &mut ByPolls, run);
         let mut changes = window.difference();
@@ -156,6 +161,16 @@ impl SeenKey {
                     let entry = self.called(&waiter.entry);
                     beaten.extend(entry.map(|entry| (waiter.alive_until, entry)));
                 }
+                StoredChange::Record(Some(record)) => {
+                    commands.cmd("SET").arg(&keys.record()).arg(&*record.text);
+                    let left = record
+                        .expires
+                        .map_or(1, |ends| ends.saturating_sub(self.time));
+                    commands.arg("PX").arg(left.div_ceil(1000).max(1));
+                }
+                StoredChange::Record(None) => {
+                    commands.cmd("DEL").arg(&keys.record());
+                }
                 _ => {} // only scripts grant to sets
             }
         }
@@ -213,6 +228,12 @@ fn name(entry: &[u8]) -> String {
             name + &format!("{byte:02x}")
         }),
     }
+}
+
+/// Whether an entry may have to leave because its job was run within its period.
+pub(super) fn runs_once(entry: &[u8]) -> bool {
+    let entry = std::str::from_utf8(entry).ok().and_then(entry::read);
+    entry.is_some_and(|it| it.once_per.is_some())
 }
 
 pub(super) fn is_exclusive(entry: &[u8]) -> bool {

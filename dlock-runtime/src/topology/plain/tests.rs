@@ -48,6 +48,7 @@ fn command() -> Acquire {
         lease: Ttl::new(LEASE).unwrap(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
+        is_once: false,
     }
 }
 
@@ -250,6 +251,7 @@ fn what_is_not_read_is_not_written_either() {
     };
     let command = Acquire {
         repair_missing_ttl: Some(LEASE),
+        is_once: false,
         ..command()
     };
     let decided = endless

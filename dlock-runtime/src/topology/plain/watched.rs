@@ -11,10 +11,12 @@ use tokio::time::Instant;
 
 use super::answers;
 use super::checkout::CheckedOut;
-use super::seen::{Decided, SeenKey, is_exclusive};
+use super::seen::{Decided, SeenKey, is_exclusive, runs_once};
 use super::{PlainLink, micros};
 use crate::link::command_error::CommandError;
 use crate::link::redis::names::LockKeys;
+use crate::link::redis::reply::stored_record;
+use crate::rules::last_run::StoredRecord;
 use crate::rules::queue;
 use crate::values::error::Reason;
 
@@ -41,7 +43,7 @@ impl PlainLink {
     pub(super) async fn run_watched<T>(
         &self,
         lock: &str,
-        view: QueueView<'_>,
+        (view, with_record): (QueueView<'_>, bool),
         until: Instant,
         decide: impl Fn(&SeenKey) -> Result<Decided<T>, CommandError>,
     ) -> Result<Option<(T, Value)>, CommandError> {
@@ -56,7 +58,7 @@ impl PlainLink {
                 QueueView::Head | QueueView::None => QueueView::None,
             };
             let seen = self
-                .watch(&mut connection, (lock, &keys), view, until)
+                .watch(&mut connection, (lock, &keys), (view, with_record), until)
                 .await?;
             let decided = decide(&seen)?;
             if decided.is_settled() && !decided.draws {
@@ -80,7 +82,7 @@ impl PlainLink {
         &self,
         connection: &mut CheckedOut<'_>,
         (lock, keys): (&str, &LockKeys<'_>),
-        view: QueueView<'_>,
+        (view, with_record): (QueueView<'_>, bool),
         until: Instant,
     ) -> Result<SeenKey, CommandError> {
         let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
@@ -129,7 +131,29 @@ impl PlainLink {
         {
             seen.lapsed.push(head.clone());
         }
+        if with_record || seen.head.as_ref().is_some_and(|head| runs_once(head)) {
+            seen.record = self.watch_record(connection, keys, time, until).await?;
+        }
         Ok(seen)
+    }
+
+    async fn watch_record(
+        &self,
+        connection: &mut CheckedOut<'_>,
+        keys: &LockKeys<'_>,
+        time: u64,
+        until: Instant,
+    ) -> Result<Option<StoredRecord>, CommandError> {
+        let record = keys.record();
+        let mut commands = redis::pipe();
+        commands.cmd("WATCH").arg(&record);
+        commands.add_command(self.reads().get(&record));
+        commands.cmd("PTTL").arg(&record);
+        let (answers, _) = connection.watch(commands, until).await?;
+        let [watched, text, left] = answers::exactly(answers)?;
+        answers::refused(&watched)?;
+        answers::refused_at_companion(&text)?;
+        stored_record(&text, &left, time)
     }
 
     /// Whether the heartbeats have an entry.

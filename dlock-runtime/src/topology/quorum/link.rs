@@ -155,6 +155,7 @@ impl Link for QuorumLink {
                     found: verdict == Verdict::Yes,
                     rest: taken_back.rest,
                     is_open: taken_back.is_open,
+                    is_recorded: false,
                 }),
             }
         }))
@@ -164,6 +165,9 @@ impl Link for QuorumLink {
         match command {
             LinkCommand::AcquireAll(_)
             | LinkCommand::Write(..)
+            | LinkCommand::NoteRun { .. }
+            | LinkCommand::LastRun(_)
+            | LinkCommand::ClearRecord(_)
             | LinkCommand::Vote(_)
             | LinkCommand::Adopt { .. } => not_offered("not offered by several nodes"),
             // Nobody queues at a node.
@@ -215,6 +219,7 @@ impl QuorumLink {
             found: taken_back.found,
             conclusive: !taken_back.is_open,
             rest: taken_back.rest,
+            is_recorded: false,
         })
     }
 

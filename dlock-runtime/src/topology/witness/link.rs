@@ -169,6 +169,7 @@ impl Link for WitnessedLink {
                 | LinkReply::Read(_)
                 | LinkReply::Scanned(_)
                 | LinkReply::Inspected(_)
+                | LinkReply::LastRun(_)
                 | LinkReply::Told(_)
                 | LinkReply::Pong(()) => {}
             }

@@ -231,6 +231,10 @@ impl KindWords {
         self.say(Word::Keys);
     }
 
+    pub(super) fn has_a_period(&mut self) {
+        self.say(Word::OncePer);
+    }
+
     /// The kind, and everything that is wrong with it.
     pub(super) fn check(&self, wrong: &mut Vec<String>) -> Kind {
         wrong.extend(kind::check(&self.words).iter().map(ToString::to_string));

@@ -49,15 +49,17 @@ impl RedisLink {
         for set in &sets {
             firsts.cmd("ZRANGE").arg(set).arg(0).arg(0);
         }
+        let record = self.connection.names.of(lock).record();
+        firsts.cmd("STRLEN").arg(&record);
         let answers = self.connection.exchange(firsts, left(until)).await;
         let Ok((answers, _)) = answers else {
-            let all = [&sets[..], &[keys.counter.into_owned()]].concat();
+            let all = [&sets[..], &[record, keys.counter.into_owned()]].concat();
             return errors::companion(&all.join(" or "), OTHER_TYPE);
         };
         let errors = answers.iter().map(errors::error_of_answer);
         let is_wrong = |it: Option<CommandError>| it.is_some_and(|it| errors::is_wrong_type(&it));
         let wrong = errors
-            .zip(&sets)
+            .zip(sets.iter().chain([&record]))
             .find_map(|(it, set)| is_wrong(it).then_some(&**set));
         errors::companion(wrong.unwrap_or(&keys.counter), OTHER_TYPE)
     }

@@ -16,6 +16,7 @@ mod exclusive;
 mod groups;
 mod inspect;
 mod keep_alive;
+mod last_run;
 mod moving;
 mod node;
 mod operations;

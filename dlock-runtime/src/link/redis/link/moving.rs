@@ -282,6 +282,7 @@ impl RedisLink {
             found,
             rest,
             is_open: false,
+            is_recorded: false,
         })
     }
 

@@ -54,7 +54,7 @@ impl Link for RedisLink {
         command: &'a Acquire,
         within: Duration,
     ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
-        if command.claim.kind().is_shared() {
+        if command.is_once || command.claim.kind().is_shared() {
             return BatchedAnswer::Boxed(Box::pin(self.acquire_shared(command, within)));
         }
         BatchedAnswer::new(self, command, within)
@@ -66,7 +66,7 @@ impl Link for RedisLink {
         keep: Keep,
         within: Duration,
     ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
-        if claim.kind().is_shared() {
+        if keep.run.is_some() || claim.kind().is_shared() {
             return BatchedAnswer::Boxed(Box::pin(self.release_shared(claim, keep, within)));
         }
         BatchedAnswer::new(self, ReleaseCommand { claim, keep }, within)
@@ -88,6 +88,9 @@ impl Link for RedisLink {
             LinkCommand::Adopt { claim, epoch } => replied(self.adopt(claim, epoch, within)),
             LinkCommand::Holds(claim) => replied(self.holds(claim, within)),
             LinkCommand::Write(claim, writes) => replied(self.write(claim, writes, within)),
+            LinkCommand::NoteRun { claim, run } => replied(self.note_run(claim, run, within)),
+            LinkCommand::LastRun(key) => replied(self.last_run(key, within)),
+            LinkCommand::ClearRecord(key) => replied(self.clear_record(key, within)),
             LinkCommand::Read(key) => replied(self.read(key, within)),
             LinkCommand::Scan { prefix, cursor } => replied(self.scan(prefix, cursor, within)),
             LinkCommand::Inspect { keys, part } => replied(self.inspect(keys, part, within)),
@@ -177,7 +180,7 @@ impl RedisLink {
         let until = Instant::now() + within;
         let call = || calls::cancel(claim, keep, not_after);
         let (reply, sent) = match self.repeated(&claim.key, call, within).await {
-            Err(CommandError::Moving(_)) => {
+            Err(CommandError::Moving(_)) if !keep.records() => {
                 let times = (keep, not_after);
                 return Box::pin(self.cancel_by_key(claim, times, until)).await;
             }
@@ -339,7 +342,8 @@ impl RedisLink {
         let until = Instant::now() + within;
         let (lock, call) = (&command.claim.key, || calls::acquire(command));
         let (reply, sent) = match self.repeated(lock, call, within).await {
-            Err(CommandError::Moving(_)) => {
+            // Its record can't be looked at there.
+            Err(CommandError::Moving(_)) if !command.is_once => {
                 return Box::pin(self.acquire_by_key(command, until)).await;
             }
             reply => reply?,
@@ -359,7 +363,10 @@ impl RedisLink {
         let until = Instant::now() + within;
         let call = || calls::release(claim, keep, None);
         match self.repeated(&claim.key, call, within).await {
-            Err(CommandError::Moving(_)) => Box::pin(self.release_by_key(claim, keep, until)).await,
+            // A record would be lost there; the clean-up repeats it until the slot has moved.
+            Err(CommandError::Moving(_)) if !keep.records() => {
+                Box::pin(self.release_by_key(claim, keep, until)).await
+            }
             reply => Ok(self.clear_queue(claim, reply::given_back(&reply?.0)?)),
         }
     }

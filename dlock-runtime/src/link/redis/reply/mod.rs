@@ -12,8 +12,9 @@ use redis::Value;
 
 use crate::link::command_error::CommandError;
 use crate::rules::commands::{
-    Acquired, AcquiredAll, Busy, Cancelled, GivenBack, Left, Polled, Renewed,
+    Acquired, AcquiredAll, Busy, Cancelled, GivenBack, Left, NotDue, Polled, Renewed,
 };
+use crate::rules::last_run::StoredRecord;
 use crate::values::error::{Reason, Refusal};
 
 pub(crate) use self::combined::{ItemReply, Replies, combined};
@@ -62,6 +63,7 @@ pub(crate) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
             there,
             is_open: false,
         }),
+        Some(AcquireReply::NotDue(not_due)) => Ok(Acquired::NotDue(not_due)),
         Some(AcquireReply::OtherType) => Err(other_type(item(reply, 2))),
         Some(AcquireReply::Gone { .. }) | None => Err(unexpected("acquire", reply)),
     }
@@ -108,6 +110,7 @@ pub(crate) fn polled(reply: &Value) -> Result<Polled, CommandError> {
         Some(AcquireReply::Queued(busy)) => Ok(Polled::Queued(busy)),
         Some(AcquireReply::Yours { time, epoch, left }) => Ok(Polled::Yours { time, epoch, left }),
         Some(AcquireReply::Gone { time }) => Ok(Polled::Gone { time }),
+        Some(AcquireReply::NotDue(not_due)) => Ok(Polled::NotDue(not_due)),
         Some(AcquireReply::OtherType) => Err(other_type(item(reply, 2))),
         _ => Err(unexpected("poll", reply)),
     }
@@ -137,6 +140,7 @@ enum AcquireReply {
         time: u64,
         there: String,
     },
+    NotDue(NotDue),
 }
 
 fn outcome(reply: &Value) -> Option<AcquireReply> {
@@ -171,6 +175,11 @@ fn outcome(reply: &Value) -> Option<AcquireReply> {
             time,
             there: text(items.get(2)?)?,
         },
+        11 => AcquireReply::NotDue(NotDue {
+            time,
+            left: Duration::from_millis(number(items.get(2)?)?),
+            record: text(items.get(3)?)?,
+        }),
         _ => return None,
     })
 }
@@ -218,6 +227,7 @@ pub(crate) fn cancelled(reply: &Value) -> Result<Done<Cancelled>, CommandError> 
                 Some(rest) => u32::try_from(number(rest)?).ok()?,
                 None => 0,
             },
+            is_recorded: item(reply, 5) == Some(&Value::Int(1)),
         })
     };
     let answer = read().ok_or_else(|| unexpected("cancel", reply))?;
@@ -254,11 +264,13 @@ pub(crate) fn given_back(reply: &Value) -> Result<Done<GivenBack>, CommandError>
             found: number(items.first()?)? == 1,
             rest: u32::try_from(number(items.get(1)?)?).unwrap_or(u32::MAX),
             is_open: false,
+            is_recorded: items.get(4) == Some(&Value::Int(1)),
         }),
         found => Some(GivenBack {
             found: number(found)? == 1,
             rest: 0,
             is_open: false,
+            is_recorded: false,
         }),
     };
     let answer = read().ok_or_else(|| unexpected("release", reply))?;
@@ -306,6 +318,20 @@ pub(crate) fn value(reply: &Value) -> Result<Option<String>, CommandError> {
             .map(Some)
             .ok_or_else(|| unexpected("GET", reply)),
     }
+}
+
+/// The record of a lock's last run, by the answers to a read and to PTTL.
+pub(crate) fn stored_record(
+    text: &Value,
+    left: &Value,
+    time: u64,
+) -> Result<Option<StoredRecord>, CommandError> {
+    let text = value(text)?.filter(|_| *left != NO_KEY);
+    let ends = |left: u64| time.saturating_add(left.saturating_mul(1000));
+    Ok(text.map(|text| StoredRecord {
+        text: text.into(),
+        expires: number(left).map(ends),
+    }))
 }
 
 /// The reply of PTTL for an absent key.

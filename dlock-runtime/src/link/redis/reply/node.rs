@@ -122,6 +122,7 @@ impl OfNode {
             found,
             conclusive: found || self.time > not_after,
             rest,
+            is_recorded: false,
         })
     }
 

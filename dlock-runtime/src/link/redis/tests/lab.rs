@@ -217,6 +217,7 @@ pub(super) fn acquire(who: &Claim, not_after: u64) -> Acquire {
         lease: seconds(30),
         not_after,
         repair_missing_ttl: None,
+        is_once: false,
     }
 }
 

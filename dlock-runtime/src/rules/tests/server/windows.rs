@@ -190,6 +190,7 @@ fn acquire(claim: &Claim) -> Acquire {
         lease: ttl(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
+        is_once: false,
     }
 }
 

@@ -105,6 +105,7 @@ impl World {
             lease: lease(30),
             not_after: u64::MAX,
             repair_missing_ttl: None,
+            is_once: false,
         };
         self.server.acquire(&command, self.time, &mut self.wire)
     }

@@ -32,7 +32,10 @@ pub(crate) enum WantedOffer<'a> {
         kind: &'a Kind,
         fair: bool,
         several: bool,
+        once: bool,
     },
+    /// The records of last runs.
+    Records,
     /// Guarded writes.
     Writes,
     /// Ending the hold of one of many holders.
@@ -47,6 +50,7 @@ enum Refusable {
     /// A kind with many holders.
     Shared,
     Permits,
+    OncePer,
     Writes,
     EvictionOfOne,
 }
@@ -59,7 +63,9 @@ struct RefusedRow {
     instead: &'static str,
 }
 
-use self::Refusable::{EvictionOfOne, Fair, Permits, Setting, SeveralKeys, Shared, Writes};
+use self::Refusable::{
+    EvictionOfOne, Fair, OncePer, Permits, Setting, SeveralKeys, Shared, Writes,
+};
 use self::ServerKind::{Cluster, Memory, One, Several, WithoutScripts};
 
 const NO_SERVER: &str = "`memory://` has no server";
@@ -132,6 +138,12 @@ const REFUSED: &[RefusedRow] = &[
         Permits,
         "each node counts by itself, so too many holders could each have a quorum",
         "take one of several exclusive locks, `name#1` to `name#k`",
+    ),
+    row(
+        Several,
+        OncePer,
+        "a record that only some nodes have counts or does not count by which of them vote, and a node that restarts votes long before the period is over",
+        "use a pool of one server for the job, or a row in a database",
     ),
     row(
         Several,
@@ -287,6 +299,8 @@ impl Refusable {
             (SeveralKeys, WantedOffer::Lock { several, .. }) => several,
             (Fair, WantedOffer::Lock { fair, .. }) => fair,
             (Shared, WantedOffer::Lock { kind, .. }) => kind.is_shared(),
+            (OncePer, WantedOffer::Lock { once, .. }) => once,
+            (OncePer, WantedOffer::Records) => true,
             (Permits, WantedOffer::Lock { kind, .. }) => matches!(kind, Kind::Permits { .. }),
             (Writes, WantedOffer::Writes) | (EvictionOfOne, WantedOffer::EvictionOfOne) => true,
             _ => false,
@@ -302,6 +316,7 @@ impl Display for Refusable {
             Fair => f.write_str("`fair`"),
             Shared => f.write_str("a lock with many holders"),
             Permits => f.write_str("a lock with permits"),
+            OncePer => f.write_str("`once_per`"),
             Writes => f.write_str("a guarded write"),
             EvictionOfOne => f.write_str("evicting one of many holders"),
         }

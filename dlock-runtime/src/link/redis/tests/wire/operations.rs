@@ -85,6 +85,7 @@ impl Operation {
             lease: self.lease(),
             not_after: self.not_after(),
             repair_missing_ttl: self.after("repair="),
+            is_once: false,
         }
     }
 

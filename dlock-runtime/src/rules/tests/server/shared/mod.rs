@@ -89,6 +89,7 @@ impl World {
             lease: seconds(lease),
             not_after: u64::MAX,
             repair_missing_ttl: None,
+            is_once: false,
         };
         self.server.acquire(&command, self.time, &mut self.wire)
     }
