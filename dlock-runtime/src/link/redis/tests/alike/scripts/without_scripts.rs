@@ -25,7 +25,7 @@ use crate::topology::server::connect::connect;
 use crate::values::ttl::Ttl;
 
 /// No address, one elsewhere, a lease that is shorter than a claim, another layout; two never queue.
-const PEOPLE: &[usize] = &[2, 3, 3, 4, 24, 24, 25, 25];
+const PEOPLE: &[usize] = &[2, 3, 3, 4, 24, 24, 25, 25, 27, 29, 30];
 
 /// What the machine does at a server with scripts alone.
 const NEVER: [&str; 5] = [
@@ -159,7 +159,7 @@ impl Pair<'_> {
             if self.sends_scripts() || !(is_set || waiting.is_empty()) {
                 continue;
             }
-            let (lab, [_, queue, heartbeats, _]) = (self.lab, self.keys_of(&key));
+            let (lab, [_, queue, heartbeats, ..]) = (self.lab, self.keys_of(&key));
             let mut gone: Vec<String> = lab.tell(&["ZRANGE", &queue, "0", "-1"]).await;
             gone.retain(|it| waiting.iter().all(|(entry, _)| **entry != **it));
             for entry in gone {
