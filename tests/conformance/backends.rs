@@ -228,12 +228,15 @@ pub(crate) fn grants_claims(pool: &LockPool) -> bool {
     !format!("{pool:?}").contains("memory://")
 }
 
-/// Waits until only epoch counters are left, which stay by design.
+/// Waits until only epoch counters and records of runs are left, which stay by design.
 pub(crate) async fn nothing_left(server: &RedisServer) {
     until(
         "only the counters are left",
         Duration::from_secs(10),
-        async || server.keys().await.iter().all(|key| key.contains("@fence")),
+        async || {
+            let stays = |key: &String| key.contains("@fence") || key.contains("@r");
+            server.keys().await.iter().all(stays)
+        },
     )
     .await;
 }

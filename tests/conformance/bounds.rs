@@ -13,7 +13,7 @@ on_every_backend!(
     keys_that_can_be_none_are_refused,
     a_renewal_interval_is_less_than_half_of_the_ttl,
     a_template_names_the_same_lock_as_its_text;
-    long_leases:
+    one_server:
     a_ttl_is_10_ms_to_24_h,
 );
 

@@ -5,7 +5,7 @@
 use dlock_runtime::{LockGuard, LockPool, Released, Wait};
 use tokio::task::LocalSet;
 
-use crate::backends::{LONG, one, settled, soon, soon_free};
+use crate::backends::{LONG, one, settled, soon_free};
 
 on_every_backend!(
     f15_the_owner_is_the_scope_and_nobody_else,

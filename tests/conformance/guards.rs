@@ -14,7 +14,7 @@ on_every_backend!(
     an_extended_lease_outlives_its_ttl,
     lost_is_silent_for_a_lock_that_was_released,
     a_guard_names_its_key;
-    long_leases:
+    one_server:
     an_extension_lengthens_and_a_shorter_one_changes_nothing,
 );
 

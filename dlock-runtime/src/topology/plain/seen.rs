@@ -94,9 +94,8 @@ impl SeenKey {
         let mut changes = window.difference();
         if again {
             // Not the lock, so that nobody takes it before the next one in turn.
-            let is_of_lock = |it: &StoredChange| {
-                matches!(it, StoredChange::Free | StoredChange::Value { .. })
-            };
+            let is_of_lock =
+                |it: &StoredChange| matches!(it, StoredChange::Free | StoredChange::Value { .. });
             changes.retain(|it| !is_of_lock(it));
         }
         Ok(Decided {

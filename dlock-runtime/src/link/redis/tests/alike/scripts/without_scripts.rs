@@ -22,8 +22,8 @@ use crate::link::redis::tests::alike::{Seconds, Who};
 use crate::link::redis::tests::lab::{CAP, Lab, plan, seconds};
 use crate::rules::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
 use crate::topology::plain::{Checkouts, PlainLink, key_lasts};
-use crate::values::entry;
 use crate::topology::server::connect::connect;
+use crate::values::entry;
 use crate::values::ttl::Ttl;
 
 /// No address, one elsewhere, a lease that is shorter than a claim, another layout; two never queue.
