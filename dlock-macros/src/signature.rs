@@ -274,6 +274,12 @@ impl Output {
         }
     }
 
+    /// Whether it is nothing but a type parameter of this function.
+    pub(crate) fn is_parameter_of(&self, function: &Function) -> bool {
+        let mut parameters = function.sig.generics.type_params();
+        parameters.any(|it| self.ty.to_string() == it.ident.to_string())
+    }
+
     fn of_type(ty: &Type) -> Self {
         let kind = match ty {
             Type::Tuple(tuple) if tuple.elems.is_empty() => OutputKind::Unit,
