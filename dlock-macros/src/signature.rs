@@ -276,8 +276,8 @@ impl Output {
 
     /// Whether it is nothing but a type parameter of this function.
     pub(crate) fn is_parameter_of(&self, function: &Function) -> bool {
-        let mut parameters = function.sig.generics.type_params();
-        parameters.any(|it| self.ty.to_string() == it.ident.to_string())
+        let (ty, mut parameters) = (self.ty.to_string(), function.sig.generics.type_params());
+        parameters.any(|it| it.ident == ty)
     }
 
     fn of_type(ty: &Type) -> Self {
