@@ -43,7 +43,8 @@ pub(crate) struct Lock {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) max_renewals: Option<u32>,
     pub(crate) min_hold: Option<Duration>,
-    /// Whether the body is skipped if the lock is busy.
+    pub(crate) once_per: Option<OncePer>,
+    /// Whether the body is skipped if the lock is busy, or its job not due.
     pub(crate) skip: bool,
     pub(crate) on_lost: BodyEnd,
     pub(crate) on_shutdown: BodyEnd,
@@ -133,6 +134,13 @@ pub(crate) enum BodyEnd {
     #[default]
     Cancel,
     Finish,
+}
+
+/// How often a job may run.
+pub(crate) struct OncePer {
+    pub(crate) period: Duration,
+    /// Whether a run that crashed counts.
+    pub(crate) skips_after_crash: bool,
 }
 
 pub(crate) enum Release {

@@ -274,6 +274,12 @@ impl Output {
         }
     }
 
+    /// Whether it is nothing but a type parameter of this function.
+    pub(crate) fn is_parameter_of(&self, function: &Function) -> bool {
+        let (ty, mut parameters) = (self.ty.to_string(), function.sig.generics.type_params());
+        parameters.any(|it| it.ident == ty)
+    }
+
     fn of_type(ty: &Type) -> Self {
         let kind = match ty {
             Type::Tuple(tuple) if tuple.elems.is_empty() => OutputKind::Unit,

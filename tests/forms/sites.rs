@@ -56,6 +56,11 @@ async fn leads(shard: u8) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "nightly", once_per = "20h", on_busy = "skip")]
+async fn nightly() -> Result<(), LockError> {
+    Ok(())
+}
+
 /// Never called: it is in the program all the same.
 #[distributed_lock(key = "unused", read)]
 async fn unused() -> Result<(), LockError> {
@@ -131,6 +136,16 @@ fn a_leader_waits_for_ever_and_is_renewed() {
     assert_eq!((site.kind(), site.wait()), ("lead", Some(Wait::Forever)));
     let shown = "mailer:<shard> (lead, ttl 15s, renewed)";
     assert_eq!(site.to_string(), format!("forms::sites::leads: {shown}"));
+}
+
+#[test]
+fn a_job_that_runs_once_per_period_says_so() {
+    let [site] = of("nightly")[..] else {
+        panic!("{:?}", of("nightly"))
+    };
+    assert_eq!(site.once_per(), Some(Duration::from_secs(72_000)));
+    let shown = "nightly (exclusive, once_per 72000s)";
+    assert_eq!(site.to_string(), format!("forms::sites::nightly: {shown}"));
 }
 
 #[test]

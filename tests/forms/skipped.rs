@@ -1,5 +1,5 @@
-//! `on_busy = "skip"`: a busy lock skips the body, each allowed return type has a value for that,
-//! and nothing else is skipped.
+//! `on_busy = "skip"`: a busy lock skips the body, and so does a job that is not due; each allowed
+//! return type has a value for that, and nothing else is skipped.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -68,6 +68,18 @@ async fn patient() -> Result<Option<u8>, LockError> {
 #[distributed_lock(key = "job", on_busy = "error", wait = "0s")]
 async fn not_skipped() -> Result<Option<u8>, LockError> {
     Ok(Some(5))
+}
+
+#[distributed_lock(key = "nightly", once_per = "20h", on_busy = "skip", on_error = |error| panic!("{error}"))]
+async fn nightly(ran: &Cell<u8>) {
+    ran.set(ran.get() + 1);
+}
+
+/// Until the lock is free, or its job not due.
+#[distributed_lock(key = "hourly", once_per = "1h", wait = "forever", on_busy = "skip")]
+async fn hourly(takes: Duration) -> Result<Option<u8>, LockError> {
+    tokio::time::sleep(takes).await;
+    Ok(Some(6))
 }
 
 /// A busy lock inside the body is the body's error, and does not skip it.
@@ -156,6 +168,23 @@ async fn a_written_wait_is_waited_before_it_is_skipped() {
     };
     let (value, ()) = tokio::join!(pool.scope(patient()), given_back);
     assert_eq!(value.unwrap(), Some(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_not_due_leaves_the_body_out() {
+    let pool = memory().await;
+    let ran = Cell::new(0);
+    pool.scope(async {
+        nightly(&ran).await;
+        nightly(&ran).await;
+    })
+    .await;
+    assert_eq!(ran.get(), 1);
+    let begun = tokio::time::Instant::now();
+    let takes = Duration::from_secs(5);
+    let (first, waits) = tokio::join!(pool.scope(hourly(takes)), pool.scope(hourly(takes)));
+    assert_eq!((first.unwrap(), waits.unwrap()), (Some(6), None));
+    assert!(begun.elapsed() < 2 * takes, "none ran after the first");
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,8 @@ pub(crate) struct Args {
     pub(crate) max_hold: Option<Named<LitStr>>,
     pub(crate) max_renewals: Option<Named<LitInt>>,
     pub(crate) min_hold: Option<Named<LitStr>>,
+    pub(crate) once_per: Option<Named<LitStr>>,
+    pub(crate) after_crash: Option<LitStr>,
     pub(crate) permits: Option<CountArg>,
     pub(crate) take: Option<CountArg>,
     pub(crate) owner: Option<TextOrExpr>,
@@ -244,6 +246,8 @@ impl Args {
                 self.max_renewals = Some(Named { name, value });
             }
             ("min_hold", Shape::Text(value)) => self.min_hold = Some(Named { name, value }),
+            ("once_per", Shape::Text(value)) => self.once_per = Some(Named { name, value }),
+            ("after_crash", Shape::Text(text)) => self.after_crash = Some(text),
             ("on_busy", Shape::Text(text)) => self.on_busy = Some(text),
             ("on_lost", Shape::Text(text)) => self.on_lost = Some(text),
             ("on_shutdown", Shape::Text(text)) => self.on_shutdown = Some(text),

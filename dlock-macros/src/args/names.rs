@@ -4,7 +4,7 @@
 //! the tables in `docs/reference/arguments.md` and in `attribute.md`.
 
 /// All arguments, in the order of the documentation.
-pub(crate) const ARGUMENTS: [&str; 25] = [
+pub(crate) const ARGUMENTS: [&str; 27] = [
     "key",
     "keys",
     "ttl",
@@ -13,6 +13,8 @@ pub(crate) const ARGUMENTS: [&str; 25] = [
     "max_hold",
     "max_renewals",
     "min_hold",
+    "once_per",
+    "after_crash",
     "read",
     "write",
     "permits",
@@ -34,7 +36,7 @@ pub(crate) const ARGUMENTS: [&str; 25] = [
 
 /// What Redisson, `ShedLock`, Spring and others call them, without `_`, for users who are used to
 /// those.
-const ELSEWHERE: [(&str, &[&str]); 25] = [
+const ELSEWHERE: [(&str, &[&str]); 27] = [
     (
         "key",
         &[
@@ -88,6 +90,22 @@ const ELSEWHERE: [(&str, &[&str]); 25] = [
     ),
     ("min_hold", &["lockatleastfor", "minlease", "holdatleast"]),
     ("max_hold", &["maxlease", "maxleasetime", "maxduration"]),
+    (
+        "once_per",
+        &[
+            "period",
+            "onceevery",
+            "cooldown",
+            "throttle",
+            "debounce",
+            "uniquefor",
+            "uniqueperiod",
+        ],
+    ),
+    (
+        "after_crash",
+        &["oncrash", "ifcrashed", "atmostonce", "atleastonce"],
+    ),
     (
         "on_busy",
         &["onlocked", "onconflict", "ifbusy", "onfail", "skipifbusy"],

@@ -108,21 +108,23 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
             format!("an owner is text: write `owner = {:?}`", inner(value))
         }
         "wait" if written == "forever" => quoted(name, "a word", &written),
-        "on_busy" | "on_lost" | "on_shutdown" | "release"
+        "after_crash" | "on_busy" | "on_lost" | "on_shutdown" | "release"
             if words(name).contains(&written.as_str()) =>
         {
             quoted(name, "a word", &written)
         }
-        "ttl" | "wait" | "renew" | "max_hold" | "min_hold" if duration::parse(&written).is_ok() => {
+        "ttl" | "wait" | "renew" | "max_hold" | "min_hold" | "once_per"
+            if duration::parse(&written).is_ok() =>
+        {
             quoted(name, "a duration", &written)
         }
-        "ttl" | "wait" | "renew" | "max_hold" | "min_hold" if is_number => {
+        "ttl" | "wait" | "renew" | "max_hold" | "min_hold" | "once_per" if is_number => {
             quoted(name, "a duration has a unit and", &format!("{written}s"))
         }
         "permits" | "take" if matches!(value, Expr::Unary(_)) => {
             format!("`{name}` is a number from 1: write `{}`", example(name))
         }
-        "ttl" | "wait" | "max_hold" | "min_hold" | "max_renewals"
+        "ttl" | "wait" | "max_hold" | "min_hold" | "once_per" | "max_renewals"
             if !matches!(value, Expr::Lit(_)) =>
         {
             let value = match value {
@@ -162,7 +164,7 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
 pub(super) fn echo(name: &str, value: Expr) -> Option<String> {
     let written = match (name, Shape::of(value)) {
         ("key" | "owner", Shape::Text(text)) => text.token().to_string(),
-        ("ttl" | "wait" | "renew" | "max_hold" | "min_hold", Shape::Text(text)) => {
+        ("ttl" | "wait" | "renew" | "max_hold" | "min_hold" | "once_per", Shape::Text(text)) => {
             duration::parse(&text.value()).ok()?;
             text.token().to_string()
         }
@@ -220,6 +222,7 @@ pub(super) fn inner(value: &Expr) -> String {
 
 fn words(name: &str) -> &'static [&'static str] {
     match name {
+        "after_crash" => &["again", "skip"],
         "on_busy" => &["error", "skip"],
         "on_lost" | "on_shutdown" => &["cancel", "finish"],
         _ => &["confirmed", "background", "strict"],
@@ -235,6 +238,8 @@ pub(super) fn example(name: &str) -> &'static str {
         "max_hold" => "max_hold = \"5m\"",
         "max_renewals" => "max_renewals = 4",
         "min_hold" => "min_hold = \"30s\"",
+        "once_per" => "once_per = \"20h\"",
+        "after_crash" => "after_crash = \"skip\"` or `after_crash = \"again\"",
         "keys" => "keys = [\"account:<from>\", \"account:<to>\"]",
         "read" => "read",
         "write" => "write",

@@ -40,6 +40,10 @@ pub(super) fn unknown(text: &str, value: Option<Expr>) -> Unknown {
             Vec::new(),
             ": nobody tries again at intervals, for a waiter is told when it is its turn; how long it waits is `wait = \"3s\"`".to_owned(),
         ),
+        "cron" | "schedule" | "scheduled" | "every" => (
+            vec!["once_per"],
+            ": dlock starts nothing, so let a timer call the function, and write `once_per = \"20h\"` for one run a day".to_owned(),
+        ),
         "lockorder" => pools(".lock_order(LockOrder::Refuse)"),
         "kind" | "mode" | "type" | "locktype" | "lockmode" | "lockkind" => kind(value),
         "upgrade" | "upgradable" | "upgradeable" => (

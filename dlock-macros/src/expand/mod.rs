@@ -6,7 +6,9 @@
 
 use crate::{
     lead::ForEachTerm,
-    model::{BodyEnd, Guard, Key, KeyPart, Lock, Model, OnError, Pool, Release, Renew, Wait},
+    model::{
+        BodyEnd, Guard, Key, KeyPart, Lock, Model, OnError, OncePer, Pool, Release, Renew, Wait,
+    },
     owned,
     signature::{Form, Function, Output, OutputKind},
 };
@@ -183,7 +185,7 @@ impl Lock {
                 quote!(#ended),
             )
         } else {
-            let failure = failure(krate, output);
+            let failure = self.failure(output);
             (
                 quote!(let #body = #block;),
                 quote!(#krate::__private::#run #failure .await),
@@ -240,6 +242,7 @@ impl Lock {
             self.max_hold.map(|time| millis("max_hold", time)),
             self.max_renewals.map(max_renewals),
             self.min_hold.map(|time| millis("min_hold", time)),
+            self.once_per.as_ref().map(once_per),
             Some(self.kind()),
             release,
             body_end,
@@ -251,17 +254,31 @@ impl Lock {
         }
     }
 
-    /// The match arm for a busy lock that may be skipped.
+    /// The match arm for a busy lock, or a job that is not due, that may be skipped.
     fn skip(&self, error: &Ident, output: &Output) -> Option<TokenStream> {
         let (krate, ty) = (&self.krate, &output.ty);
         let skipped = quote_spanned!(output.span=> <#ty as #krate::__private::Skipped>::skipped());
         self.skip.then(|| {
             quote! {
-                ::core::result::Result::Err(#error) if #krate::LockError::is_busy(&#error) => {
+                ::core::result::Result::Err(#error) if #krate::__private::is_skipped(&#error) => {
                     #krate::__private::tell_skipped(&#error);
                     #skipped
                 }
             }
+        })
+    }
+
+    /// How the error in a value is told, if a loss takes its place, or if a run must be recorded unless
+    /// it failed. Here its type is known; `Option` may be a user's alias of `Result`.
+    fn failure(&self, output: &Output) -> Option<TokenStream> {
+        let may_fail = match output.kind {
+            OutputKind::Other => true,
+            OutputKind::Option => self.once_per.is_some(),
+            OutputKind::Unit | OutputKind::Never => false,
+        };
+        may_fail.then(|| {
+            let returned = returned(&self.krate);
+            quote!(.failing_with(#returned))
         })
     }
 
@@ -309,14 +326,6 @@ fn edge(krate: &TokenStream, output: &Output) -> TokenStream {
     quote_spanned!(span=> if false { return <#ty as #krate::__private::Never>::never(); })
 }
 
-/// How the error in a value is told, if a loss takes its place. Here its type is known.
-fn failure(krate: &TokenStream, output: &Output) -> Option<TokenStream> {
-    (output.kind == OutputKind::Other).then(|| {
-        let returned = returned(krate);
-        quote!(.failing_with(#returned))
-    })
-}
-
 fn returned(krate: &TokenStream) -> TokenStream {
     let value = ours("value");
     quote!(|#value| #krate::__private::returned(#value).__dlock_error())
@@ -348,6 +357,17 @@ fn millis(name: &str, time: Duration) -> TokenStream {
     let millis = Literal::u64_unsuffixed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let name = Ident::new(name, Span::call_site());
     quote!(.#name(#millis))
+}
+
+fn once_per(
+    OncePer {
+        period,
+        skips_after_crash,
+    }: &OncePer,
+) -> TokenStream {
+    let period = millis("once_per", *period);
+    let after_crash = skips_after_crash.then(|| quote!(.skip_after_crash()));
+    quote!(#period #after_crash)
 }
 
 fn max_renewals(number: u32) -> TokenStream {

@@ -20,7 +20,9 @@ impl Scope<'_> {
                 return false;
             }
         }
-        if let Some(wait) = args.wait.as_ref().filter(|wait| wait.value() == "forever") {
+        let mut forever = args.wait.as_ref();
+        forever = forever.filter(|wait| wait.value() == "forever" && !args.meant("once_per"));
+        if let Some(wait) = forever {
             let message = "whoever waits for ever never finds the lock busy, so `on_busy = \"skip\"` would never skip: leave `wait` out \
                            to try once, or give it an end";
             self.errors.at(wait, message);

@@ -22,6 +22,8 @@ pub(super) fn words(args: &Args) -> Vec<Word> {
             "reentrant" => Word::Reentrant,
             "owner" => Word::Owner,
             "fair" => Word::Fair,
+            "once_per" => Word::OncePer,
+            "after_crash" => Word::AfterCrash,
             "lead" => Word::Lead,
             "keys" => Word::Keys,
             _ => return None,

@@ -186,6 +186,7 @@ impl Scope<'_> {
             max_hold: bounds.max_hold,
             max_renewals: bounds.max_renewals,
             min_hold: bounds.min_hold,
+            once_per: bounds.once_per,
             skip,
             on_lost,
             on_shutdown,

@@ -20,6 +20,7 @@ pub(super) fn check(function: &Function, uses: &[(Option<Path>, Args)], errors: 
     {
         errors.at(main, ON_MAIN);
     }
+    refuse_skips_of_a_run(uses, errors);
     let mut locked = HashSet::new();
     for (_, args) in uses {
         let pool = args.pool.as_ref().map(|pool| match pool {
@@ -40,6 +41,20 @@ pub(super) fn check(function: &Function, uses: &[(Option<Path>, Args)], errors: 
                 let message = "this function locks the same key already and would wait for itself: remove one of the two";
                 errors.at(key, message);
             }
+        }
+    }
+}
+
+/// Refuses to skip a body inside a run that is once per period: the run would be recorded, and nothing
+/// was done.
+fn refuse_skips_of_a_run(uses: &[(Option<Path>, Args)], errors: &mut Errors) {
+    let inside = uses
+        .iter()
+        .skip_while(|(_, args)| args.name("once_per").is_none());
+    for (_, args) in inside.skip(1) {
+        if let Some(skip) = args.on_busy.as_ref().filter(|it| it.value() == "skip") {
+            let message = "a body that this lock skips would count as a run for the lock with `once_per` above: put that one below, or write `on_busy = \"error\"`";
+            errors.at(skip, message);
         }
     }
 }

@@ -122,7 +122,7 @@ const TOKENS: [&str; 45] = [
 ];
 
 /// All words about the kind.
-const KIND: [Word; 9] = [
+const KIND: [Word; 11] = [
     Word::Read,
     Word::Write,
     Word::Permits(None),
@@ -130,6 +130,8 @@ const KIND: [Word; 9] = [
     Word::Reentrant,
     Word::Owner,
     Word::Fair,
+    Word::OncePer,
+    Word::AfterCrash,
     Word::Lead,
     Word::Keys,
 ];
@@ -221,6 +223,8 @@ proptest! {
             Word::Permits(_) => (Word::Permits(Some(of)), format!("permits = {of}")),
             Word::Take(_) => (Word::Take(Some(take)), format!("take = {take}")),
             Word::Owner => (Word::Owner, "owner = \"<id>\"".to_owned()),
+            Word::OncePer => (Word::OncePer, "once_per = \"20h\"".to_owned()),
+            Word::AfterCrash => (Word::AfterCrash, "after_crash = \"skip\"".to_owned()),
             Word::Keys => (Word::Keys, "keys = [\"a:<id>\"]".to_owned()),
             word => (*word, word.name().to_owned()),
         }).collect();

@@ -19,6 +19,8 @@ use super::{held, memory};
     max_hold = "5m",
     max_renewals = 9,
     min_hold = "10ms",
+    once_per = "1s",
+    after_crash = "skip",
     on_busy = "skip",
     on_lost = "finish",
     release = "background",

@@ -142,6 +142,8 @@ mod everything {
         max_hold = "1m",
         max_renewals = 9,
         min_hold = "10ms",
+        once_per = "1s",
+        after_crash = "skip",
         on_busy = "skip",
         on_lost = "finish",
         release = "background",

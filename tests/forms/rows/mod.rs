@@ -49,6 +49,7 @@ mod lead;
 mod macros;
 mod native_traits;
 mod nested;
+mod once_per;
 mod receivers;
 mod returns;
 mod spawned;
@@ -76,6 +77,7 @@ pub async fn run() {
         Box::pin(macros::rows()),
         Box::pin(native_traits::rows()),
         Box::pin(nested::rows()),
+        Box::pin(once_per::rows()),
         Box::pin(receivers::rows()),
         Box::pin(returns::rows()),
         Box::pin(spawned::rows()),

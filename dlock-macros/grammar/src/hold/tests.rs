@@ -1,5 +1,5 @@
 //! The bounds of a hold: which are refused, and with which words.
-use super::{Hold, HoldError};
+use super::{Hold, HoldError, PERIOD_MAX, PERIOD_MIN};
 use crate::bounds::{TTL_MAX, TTL_MIN};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ const RENEWED: Hold = Hold {
     max_hold: None,
     max_renewals: None,
     min_hold: None,
+    once_per: None,
 };
 
 /// The same without the watchdog.
@@ -162,13 +163,38 @@ fn min_and_max() {
 }
 
 #[test]
+fn once_per() {
+    let hold = |period| Hold {
+        once_per: Some(period),
+        ..ONCE
+    };
+    check(hold(PERIOD_MIN), &[]);
+    check(hold(PERIOD_MAX), &[]);
+    check(
+        hold(999 * MS),
+        &[(
+            "once_per",
+            "once_per 999ms is shorter than the minimum of 1s: raise it, or use `min_hold` to keep the key for so long",
+        )],
+    );
+    check(
+        hold(PERIOD_MAX + S),
+        &[(
+            "once_per",
+            "once_per 366d1s is longer than the maximum of 366d: shorten it, or record the run in a database",
+        )],
+    );
+}
+
+#[test]
 fn everything_at_once() {
     let all = Hold {
         max_hold: Some(S),
         max_renewals: Some(0),
         min_hold: Some(2 * S),
+        once_per: Some(MS),
         ..RENEWED
     };
     let found: Vec<_> = all.check().iter().map(HoldError::argument).collect();
-    assert_eq!(found, ["max_hold", "max_renewals", "min_hold"]);
+    assert_eq!(found, ["max_hold", "max_renewals", "min_hold", "once_per"]);
 }

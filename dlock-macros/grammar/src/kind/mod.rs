@@ -38,6 +38,8 @@ pub enum Word {
     Fair,
     /// One holder, and then none for a time.
     OncePer,
+    /// What becomes of a period in which the holder crashed.
+    AfterCrash,
     /// One leader, which asks for the lock again after each term.
     Lead,
     /// Several keys at once.
@@ -57,6 +59,7 @@ impl Word {
             Self::Owner => "owner",
             Self::Fair => "fair",
             Self::OncePer => "once_per",
+            Self::AfterCrash => "after_crash",
             Self::Lead => "lead",
             Self::Keys => "keys",
         }
@@ -104,10 +107,14 @@ impl Word {
                 Some(KindError::FairAnyway { kind })
             }
             Self::OncePer => {
-                let other = find(|word| !matches!(word, Self::OncePer | Self::Fair))?;
+                let other =
+                    find(|word| !matches!(word, Self::OncePer | Self::AfterCrash | Self::Fair))?;
                 Some(KindError::OncePerOf {
                     other: other.name(),
                 })
+            }
+            Self::AfterCrash if !words.contains(&Self::OncePer) => {
+                Some(KindError::AfterCrashWithoutOncePer)
             }
             Self::Permits(_) | Self::Reentrant | Self::Owner | Self::Lead
                 if words.contains(&Self::Keys) =>
@@ -217,6 +224,8 @@ pub enum KindError {
         /// The word for that lock.
         other: &'static str,
     },
+    /// `after_crash` without `once_per`.
+    AfterCrashWithoutOncePer,
     /// A kind that does not support several keys yet.
     KindOfManyKeys {
         /// The word for that kind.
@@ -252,6 +261,7 @@ impl KindError {
             Self::OwnerWithoutReentrant | Self::NoOwner | Self::OwnerTooLong { .. } => "owner",
             Self::FairAnyway { .. } => "fair",
             Self::OncePerOf { .. } => "once_per",
+            Self::AfterCrashWithoutOncePer => "after_crash",
             Self::KindOfManyKeys { kind } => kind,
             Self::NoKeys | Self::TooManyKeys { .. } => "keys",
         }
@@ -294,6 +304,9 @@ impl fmt::Display for KindError {
             Self::OncePerOf { other } => write!(
                 f,
                 "`once_per` is for a job that one process runs under an exclusive lock of one key, and `{other}` asks for another lock: remove either"
+            ),
+            Self::AfterCrashWithoutOncePer => f.write_str(
+                "`after_crash` says whether a job that crashed runs again within its period, and this lock has none: add `once_per`, or remove `after_crash`",
             ),
             Self::KindOfManyKeys { kind } => write!(
                 f,

@@ -3,7 +3,7 @@ use super::{
     KEYS_MAX, KindError, OWNER_MAX_BYTES, PERMITS_MAX, TAKE_MAX, Word, check as all_wrong,
     check_keys, check_owner,
 };
-use Word::{Fair, Keys, Lead, Owner, Permits, Read, Reentrant, Take, Write};
+use Word::{AfterCrash, Fair, Keys, Lead, OncePer, Owner, Permits, Read, Reentrant, Take, Write};
 
 /// The wrong arguments, each with its message.
 #[track_caller]
@@ -32,6 +32,8 @@ fn what_goes_together() {
         &[Reentrant, Owner],
         &[Lead],
         &[Lead, Fair],
+        &[OncePer],
+        &[AfterCrash, Fair, OncePer],
         &[Permits(Some(1))],
         &[Permits(Some(PERMITS_MAX)), Take(Some(TAKE_MAX))],
         &[Permits(Some(2)), Take(Some(2))],
@@ -134,6 +136,22 @@ fn what_needs_another() {
     check(&[Read, Take(None)], &[("take", take)]);
     check(&[Owner], &[("owner", owner)]);
     check(&[Permits(Some(2)), Owner], &[("owner", owner)]);
+    let after_crash = "`after_crash` says whether a job that crashed runs again within its period, and this lock has none: add `once_per`, or remove `after_crash`";
+    check(&[Lead, AfterCrash], &[("after_crash", after_crash)]);
+}
+
+#[test]
+fn once_per_is_for_an_exclusive_lock_of_one_key() {
+    let text = |other: Word| {
+        let other = other.name();
+        format!(
+            "`once_per` is for a job that one process runs under an exclusive lock of one key, and `{other}` asks for another lock: remove either"
+        )
+    };
+    for other in [Read, Write, Permits(Some(2)), Reentrant, Lead, Keys] {
+        check(&[other, OncePer], &[("once_per", &text(other))]);
+        check(&[OncePer, AfterCrash, other], &[("once_per", &text(other))]);
+    }
 }
 
 #[test]

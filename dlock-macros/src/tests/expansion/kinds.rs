@@ -42,6 +42,8 @@ fn each_kind() {
     let leads = quote!(key = "k", renew = "2s", on_shutdown = "finish", fair, lead);
     let expected = ".wait_forever().renew_every(2000).fair().finish_at_shutdown()";
     check_spec(leads, expected);
+    let daily = quote!(key = "k", after_crash = "again", once_per = "20h", fair);
+    check_spec(daily, ".once_per(72000000).fair()");
     check_spec(quote!(keys = ["a"], fair, ttl = "1s"), ".ttl(1000).fair()");
 }
 

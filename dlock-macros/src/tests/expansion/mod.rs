@@ -54,6 +54,8 @@ fn every_setting() {
             max_hold = "5m",
             max_renewals = 4,
             min_hold = "20s",
+            once_per = "20h",
+            after_crash = "skip",
             on_busy = "error",
             on_lost = "finish",
             release = "background",

@@ -171,6 +171,12 @@ impl AnnotatedLock {
         self.spec.min_hold
     }
 
+    /// Returns `once_per`; `None` if each call runs the body.
+    #[must_use]
+    pub fn once_per(&self) -> Option<Duration> {
+        self.spec.once_per
+    }
+
     /// Returns the name of `pool = "…"`; `None` for the pool in scope, the global one, or an
     /// expression.
     #[must_use]
@@ -200,7 +206,12 @@ impl fmt::Display for AnnotatedLock {
         if self.is_renewed() {
             f.write_str(", renewed")?;
         }
-        for (bound, time) in [("max_hold", self.max_hold()), ("min_hold", self.min_hold())] {
+        let bounds = [
+            ("max_hold", self.max_hold()),
+            ("min_hold", self.min_hold()),
+            ("once_per", self.once_per()),
+        ];
+        for (bound, time) in bounds {
             if let Some(time) = time {
                 write!(f, ", {bound} {time:?}")?;
             }

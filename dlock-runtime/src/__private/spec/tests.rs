@@ -2,7 +2,7 @@
 
 use super::{Duration, OnLost, Release, Spec, Wait, name};
 use crate::driver::request::Keys;
-use crate::values::bounds::Bounds;
+use crate::values::bounds::{AfterCrash, Bounds, OncePer};
 use crate::values::kind::Kind;
 use crate::{Config, LockPool};
 
@@ -15,6 +15,8 @@ static EVERYTHING: Spec = Spec::new("shop::purchase")
     .max_hold(60_000)
     .max_renewals(4)
     .min_hold(20_000)
+    .once_per(3_600_000)
+    .skip_after_crash()
     .release_background();
 
 static NOTHING: Spec = Spec::new("shop::purchase");
@@ -31,7 +33,10 @@ async fn what_is_written_comes_before_the_pool() {
     assert_eq!(spec.wait, Wait::For(2 * S));
     assert_eq!(spec.terms.renew, Some(S));
     let bounds = Bounds {
-        once_per: None,
+        once_per: Some(OncePer {
+            period: 3600 * S,
+            after_crash: AfterCrash::Skip,
+        }),
         max_hold: Some(60 * S),
         max_renewals: Some(4),
         min_hold: Some(20 * S),

@@ -217,6 +217,7 @@ impl LockRequest {
     /// crashed while it ran. Default: [`AfterCrash::Again`].
     pub fn after_crash(mut self, after_crash: AfterCrash) -> Self {
         self.after_crash = Some(after_crash);
+        self.wanted.has_a_rule_for_crashes();
         self
     }
 
@@ -465,10 +466,8 @@ impl LockRequest {
             None
         });
         let mut bounds = self.bounds;
-        match (&mut bounds.once_per, self.after_crash) {
-            (Some(once_per), Some(after_crash)) => once_per.after_crash = after_crash,
-            (None, Some(_)) => wrong.push("`after_crash` needs `once_per`".to_owned()),
-            (_, None) => {}
+        if let (Some(once_per), Some(after_crash)) = (&mut bounds.once_per, self.after_crash) {
+            once_per.after_crash = after_crash;
         }
         if self.renew.is_some() && bounds.max_hold.is_none() {
             // Never shorter than what the lock itself asks for.

@@ -32,6 +32,8 @@ fn held() -> String {
     max_hold = "5m",
     max_renewals = 9,
     min_hold = "10ms",
+    once_per = "1s",
+    after_crash = "skip",
     on_busy = "skip",
     on_lost = "finish",
     release = "background",

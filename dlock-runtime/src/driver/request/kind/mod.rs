@@ -235,6 +235,10 @@ impl KindWords {
         self.say(Word::OncePer);
     }
 
+    pub(super) fn has_a_rule_for_crashes(&mut self) {
+        self.say(Word::AfterCrash);
+    }
+
     /// The kind, and everything that is wrong with it.
     pub(super) fn check(&self, wrong: &mut Vec<String>) -> Kind {
         wrong.extend(kind::check(&self.words).iter().map(ToString::to_string));
