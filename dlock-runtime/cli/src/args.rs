@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Lead(LeadArgs),
     /// Wait until nobody holds a lock, without taking it
     Wait(WaitArgs),
-    /// List the locks that are held
+    /// List the locks that are held, or the last runs
     Ls(ListArgs),
     /// Show one lock: its holders, who waits in which order, and the last run
     Show(ShowArgs),
@@ -150,6 +150,9 @@ pub(crate) struct ListArgs {
     pub(crate) pattern: String,
     #[command(flatten)]
     pub(crate) verbatim: Verbatim,
+    /// List the last runs of `run --once-per` instead
+    #[arg(long)]
+    pub(crate) records: bool,
     /// The most locks [default: 1000, or all with --json]
     #[arg(long, value_parser = count, value_name = "NUMBER", allow_negative_numbers = true)]
     pub(crate) limit: Option<usize>,

@@ -194,3 +194,65 @@ fn the_last_run_is_shown_and_forgotten() {
         Value::Null
     );
 }
+
+#[test]
+fn the_last_runs_are_listed() {
+    let lab = Lab::start();
+    let list = |more: &[&str]| {
+        let output = lab.output(&[&["ls", "--records"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (none, said) = list(&[]);
+    assert!(
+        none.is_empty() && said.contains("no last run is recorded"),
+        "{said}"
+    );
+    // One is of another namespace.
+    for (key, namespace) in [
+        ("job:a", "lock:"),
+        ("job:{b}", "lock:"),
+        ("x", "lock:"),
+        ("job:c", "lock:eu:"),
+    ] {
+        let run = ["run", "--key", key, "--once-per", "20h", "--", "true"];
+        let mut run = lab.dlock(&run);
+        assert!(
+            run.env("DLOCK_NAMESPACE", namespace)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    let _held = held(&lab, "job:held", &[], "sleep 1000");
+    let keys = |table: &str| -> Vec<String> {
+        let key = |line: &str| line.split(' ').next().unwrap().to_owned();
+        table.lines().map(key).collect()
+    };
+    let (all, said) = list(&[]);
+    assert_eq!(
+        (keys(&all), said.as_str()),
+        (
+            ["KEY", "job:a", "job:{b}", "x"].map(str::to_owned).to_vec(),
+            ""
+        )
+    );
+    assert!(
+        all.lines()
+            .all(|line| line.contains("dlock run true") || line.contains("LAST RUN BY")),
+        "{all}"
+    );
+    assert_eq!(keys(&list(&["job:*"]).0), ["KEY", "job:a", "job:{b}"]);
+    assert_eq!(keys(&list(&["x"]).0), ["KEY", "x"]);
+    let (first, said) = list(&["--limit", "1"]);
+    assert_eq!(keys(&first), ["KEY", "job:a"]);
+    assert!(said.contains("there are more than 1"), "{said}");
+    let (lines, _) = list(&["job:*", "--json"]);
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[1]["key"], "job:{b}");
+    assert_eq!(lines[1]["last_run"]["period_ms"], 20 * 3_600_000);
+}
