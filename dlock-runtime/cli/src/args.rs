@@ -87,10 +87,10 @@ pub(crate) struct RunArgs {
     /// Keep the lock at least this long, also when the command is done sooner: for hosts that start it at about the same time
     #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) min_hold: Option<Duration>,
-    /// Run the command at most once in this time, on whichever host: from the start of the last run that ended with 0. A daily job says `20h`
+    /// Skip the command within this time of the start of its last run, on any host, that ended with 0. A daily job says `20h`
     #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) once_per: Option<Duration>,
-    /// What becomes of a run that `dlock` could not see the end of, because it or its machine died: `skip` runs the command at most once [default: again]
+    /// If `dlock run` or its machine dies while the command runs: `again` lets the next call run it, `skip` counts it as a run that ended with 0 [default: again]
     #[arg(long, value_parser = after_crash(), requires = "once_per", value_name = "WHAT")]
     pub(crate) after_crash: Option<AfterCrash>,
     /// The time between SIGTERM and SIGKILL when the lock is lost [default: 5s, at most a quarter of the ttl]
@@ -168,6 +168,9 @@ pub(crate) struct ShowArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "dlock evict [OPTIONS] <KEY> --holder <FINGERPRINT>\n       dlock evict [OPTIONS] <KEY> --record"
+)]
 pub(crate) struct EvictArgs {
     /// The lock
     #[arg(value_parser = key)]

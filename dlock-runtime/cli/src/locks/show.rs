@@ -24,9 +24,10 @@ pub(crate) async fn show(
     let lock = admin.show(Key::verbatim(key)).await?;
     let has_queue = admin.sees_waiters();
     // Where nobody queues, no job runs once per period either.
-    let last_run = match has_queue {
-        true => admin.record(Key::verbatim(key)).await?,
-        false => None,
+    let last_run = if has_queue {
+        admin.record(Key::verbatim(key)).await?
+    } else {
+        None
     };
     if lock.is_none() && last_run.is_none() {
         args.verbatim.check_key(key, pool.namespace())?; // a template is no lock that could be free
@@ -39,23 +40,16 @@ pub(crate) async fn show(
         describe::add_last_run(&mut json, last_run.as_ref());
         return output::print(&format!("{json}\n")).map(|()| 0);
     }
+    let (shown, place) = (visible(key), server::place(&pool));
     let mut text = match &lock {
         Some(lock) => text(lock, has_queue),
-        None => {
-            let (key, place) = (visible(key), server::place(&pool));
-            if has_queue {
-                format!("{key} is free, and nobody waits for it{place}\n")
-            } else {
-                format!("{key} is free{place}; {UNSEEN}\n")
-            }
-        }
+        None if has_queue => format!("{shown} is free, and nobody waits for it{place}\n"),
+        None => format!("{shown} is free{place}; {UNSEEN}\n"),
     };
     if let Some(run) = &last_run {
+        let rows = [describe::last_run_row(run)];
         text.push('\n');
-        text.push_str(&table::render(
-            describe::LAST_RUN,
-            &[describe::last_run_row(run)],
-        ));
+        text.push_str(&table::render(describe::LAST_RUN, &rows));
     }
     output::print(&text).map(|()| 0)
 }
@@ -154,9 +148,10 @@ async fn forget(key: &str, pool: &LockPool, notices: Notices) -> Result<u8, Fail
     let admin = pool.admin();
     let last_run = admin.record(Key::verbatim(key)).await?;
     let is_removed = admin.clear_record(Key::verbatim(key)).await?;
-    let (status, word) = match is_removed {
-        true => (0, "removed"),
-        false => (status::NO, "no_record"),
+    let (status, word) = if is_removed {
+        (0, "removed")
+    } else {
+        (status::NO, "no_record")
     };
     let shown = visible(key);
     if notices.json {
