@@ -257,6 +257,7 @@ async fn all_who_wait_are_told() {
         assert_eq!(waiter.await.unwrap(), LostCause::Watchdog);
     }
     let freed = GivenBack {
+        is_recorded: false,
         found: true,
         rest: 2,
         is_open: false,

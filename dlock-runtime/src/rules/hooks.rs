@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Server;
 use super::key_state::KeyState;
+use super::last_run::StoredRecord;
 use super::lock::{Held, Lock};
 use super::set::Meta;
 use super::wait_queue::WaitQueue;
@@ -24,6 +25,18 @@ impl Server {
         let value = value.into();
         let held = Held { value, expires };
         self.keys.entry(key.into()).or_default().lock = Some(Lock::One(held));
+    }
+
+    /// Puts a record beside a key.
+    pub(crate) fn put_record(&mut self, key: &str, text: &str, expires: Option<u64>) {
+        let text = text.into();
+        let record = StoredRecord { text, expires };
+        self.keys.entry(key.into()).or_default().record = Some(record);
+    }
+
+    /// The record beside a key, if it has not lapsed.
+    pub(crate) fn stored_record(&mut self, key: &str, time: u64) -> Option<StoredRecord> {
+        self.live(key, time)?.record.clone()
     }
 
     /// When the value or set at a key lapses; `None`: never, or the key is empty.

@@ -101,22 +101,6 @@ pub(crate) fn of_test(
     text + description
 }
 
-/// The same, of an exclusive lock whose job runs once per period.
-#[cfg(test)]
-pub(crate) fn of_test_once(
-    period: Duration,
-    token: &str,
-    address: &str,
-    lease: Ttl,
-    description: &str,
-) -> String {
-    let mut text = String::new();
-    begin(&Kind::Exclusive, &mut text);
-    text.push_str(token);
-    go_on(&Kind::Exclusive, address, (lease, Some(period)), &mut text);
-    text + description
-}
-
 /// Writes the part before the token.
 fn begin(kind: &Kind, out: &mut String) {
     out.push_str(LAYOUT);

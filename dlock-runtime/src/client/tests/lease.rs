@@ -112,7 +112,7 @@ proptest! {
         max_hold in option::of(1..20_000u64),
         max_renewals in option::of(1..5u32),
     ) {
-        let bounds = Bounds { max_hold: max_hold.map(ms), max_renewals, min_hold: None };
+        let bounds = Bounds { once_per: None, max_hold: max_hold.map(ms), max_renewals, min_hold: None };
         let terms = LeaseTerms { bounds, ..terms(length, watched.then_some(length / 3)) };
         let mut lease = Lease::granted(at(0), ms(left), &terms);
         let ends = max_hold.map_or(Moment::NEVER, at);

@@ -98,6 +98,7 @@ fn an_extension_tells_what_ends_the_lease_now() {
     ];
     for (max_hold, max_renewals, end, cause) in bounds {
         let mut table = holding(Bounds {
+            once_per: None,
             max_hold,
             max_renewals,
             min_hold: None,

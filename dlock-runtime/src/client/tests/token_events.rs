@@ -97,6 +97,7 @@ fn renewed(table: &mut Table, outcome: Renewed, now: Moment) -> bool {
 
 fn cancelled(table: &mut Table, conclusive: bool, behind_acquire: bool) -> bool {
     let answer = Cancelled {
+        is_recorded: false,
         time: 0,
         found: false,
         conclusive,

@@ -52,6 +52,7 @@ fn is_cancel(actions: &[Action<u64>]) -> bool {
 
 fn cancelled(conclusive: bool, time: u64) -> Cancelled {
     Cancelled {
+        is_recorded: false,
         time,
         found: false,
         conclusive,
@@ -175,6 +176,7 @@ fn an_unclear_release_is_cleaned_up() {
     assert_eq!(
         done,
         Some(Action::CleanedUp {
+            is_unrecorded: false,
             holder: Some(1),
             claim: claim(1),
             found: Some(GivenBack::default())
@@ -329,6 +331,7 @@ fn a_clean_up_ends_when_nothing_can_be_left() {
     let mut cancels = 0;
     while table.due(now)
         != [Action::CleanedUp {
+            is_unrecorded: false,
             holder: None,
             claim: claim(1),
             found: None,

@@ -124,15 +124,18 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
             "no push revives it"
         );
         let answer = Cancelled {
+            is_recorded: false,
             time: 0,
             found: true,
             conclusive: true,
             rest: 0,
         };
         let done = Action::CleanedUp {
+            is_unrecorded: false,
             holder: None,
             claim: claim(),
             found: Some(GivenBack {
+                is_recorded: false,
                 found: true,
                 rest: 0,
                 is_open: false,
@@ -149,6 +152,7 @@ fn a_giving_up_ends_when_nothing_can_be_left() {
     assert_eq!(table.due(at(10)), [cancel(Keep::NOT)]); // and it is never answered
     assert_eq!(table.next_check(), at(3000));
     let done = Action::CleanedUp {
+        is_unrecorded: false,
         holder: None,
         claim: claim(),
         found: None,

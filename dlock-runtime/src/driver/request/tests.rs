@@ -54,6 +54,7 @@ async fn the_request_comes_before_the_pool() {
     })
     .await;
     let bounds = Bounds {
+        once_per: None,
         max_hold: Some(60 * S),
         max_renewals: Some(4),
         min_hold: Some(20 * S),

@@ -5,6 +5,7 @@ use crate::values::kind::Kind;
 
 fn lock(kind: &Kind) -> WantedOffer<'_> {
     WantedOffer::Lock {
+        once: false,
         kind,
         fair: false,
         several: false,
@@ -31,6 +32,7 @@ fn each_refusal_says_what_why_and_what_else() {
         (lock(&Kind::Owned("ann".into())), "owner `ann`", "exclusive"),
         (
             WantedOffer::Lock {
+                once: false,
                 kind: &kind,
                 fair,
                 several: false,
@@ -40,6 +42,7 @@ fn each_refusal_says_what_why_and_what_else() {
         ),
         (
             WantedOffer::Lock {
+                once: false,
                 kind: &kind,
                 fair: false,
                 several,
@@ -67,6 +70,7 @@ fn each_refusal_says_what_why_and_what_else() {
 fn a_refusal_of_several_servers_names_what_they_can_t_have() {
     let (kind, permits) = (Kind::Exclusive, Kind::Permits { of: 3, take: 1 });
     let asked = |kind, fair, several| WantedOffer::Lock {
+        once: false,
         kind,
         fair,
         several,

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::answers::{self, KeyContent};
 use super::seen::{Decided, SeenKey, within_lease};
-use super::watched::QueueView;
-use super::{PlainLink, key_lasts, lease_until, left, micros, millis};
+use super::watched::{QueueView, unsettled};
+use super::{PlainLink, key_lasts, lease_until, micros, millis};
 use crate::link::command_error::CommandError;
 use crate::link::redis::reads::Reads;
-use crate::link::redis::reply::{self, NO_KEY};
+use crate::link::redis::reply;
 use crate::rules::commands::{Acquire, Acquired, Claim, Keep, NotDue};
 use crate::rules::queue;
 use crate::rules::window::StoredChange;
@@ -60,9 +60,10 @@ impl PlainLink {
             break (decided, epoch);
         };
         // Looked at behind the lock: if the claim has that, nobody else writes the record now.
-        let not_due = match command.is_once {
-            true => self.not_due(claim, until).await,
-            false => Ok(None),
+        let not_due = match decided.answer {
+            Acquired::Late { .. } => Ok(None),
+            _ if command.is_once => self.not_due(claim, until).await,
+            _ => Ok(None),
         };
         if !matches!(not_due, Ok(None)) && decided.answer.epoch().is_some() {
             self.release_claim(claim, Keep::NOT, until).await?;
@@ -89,11 +90,11 @@ impl PlainLink {
         claim: &Claim,
         until: Instant,
     ) -> Result<Option<NotDue>, CommandError> {
-        let (record, time) = self.link.stored_record(&claim.key, left(until)).await?;
-        let mut seen = SeenKey::of_lock(&Value::Nil, &NO_KEY, time)?;
-        seen.record = record;
-        let decided = seen.decide(&claim.key, |it| it.not_due(claim))?;
-        Ok(decided.answer)
+        let looked = self.run_watched(&claim.key, (QueueView::None, true), until, |seen| {
+            seen.decide(&claim.key, |it| it.not_due(claim))
+        });
+        let (not_due, _) = looked.await?.ok_or_else(unsettled)?;
+        Ok(not_due)
     }
 
     async fn take(&self, command: &Acquire, until: Instant) -> Result<Tried, CommandError> {

@@ -101,10 +101,11 @@ impl PlainLink {
         let mut seen = SeenKey::of_lock(&value, &pttl, self.heard(&time, sent)?)?;
         seen.own = (reply::number(&left) == Some(1)).then(|| claim.queue_entry().into());
         seen.others_wait = reply::number(&waiting) != Some(0);
-        let decided = seen.decide(&claim.key, |it| it.cancel(claim, keep, not_after))?;
+        let mut decided = seen.decide(&claim.key, |it| it.cancel(claim, keep, not_after))?;
         let is_gone = |it: &StoredChange| matches!(it, StoredChange::WaiterGone(_));
-        if decided.again || !decided.changes.iter().all(is_gone) {
-            self.give_back(claim, keep, until).await?;
+        if decided.again || keep.records() || !decided.changes.iter().all(is_gone) {
+            let given_back = self.give_back(claim, keep, until).await?;
+            decided.answer.is_recorded = given_back.is_recorded;
         }
         Ok(decided.answer)
     }

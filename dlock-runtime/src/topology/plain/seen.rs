@@ -94,8 +94,10 @@ impl SeenKey {
         let mut changes = window.difference();
         if again {
             // Not the lock, so that nobody takes it before the next one in turn.
-            changes
-                .retain(|it| matches!(it, StoredChange::Waiter(_) | StoredChange::WaiterGone(_)));
+            let is_of_lock = |it: &StoredChange| {
+                matches!(it, StoredChange::Free | StoredChange::Value { .. })
+            };
+            changes.retain(|it| !is_of_lock(it));
         }
         Ok(Decided {
             answer,

@@ -176,6 +176,7 @@ fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
 
 fn seen(held: KeyContent, first: Option<&str>) -> SeenKey {
     SeenKey {
+        record: None,
         held,
         pttl: 20_000,
         time: NOW,

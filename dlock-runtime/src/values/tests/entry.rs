@@ -38,7 +38,7 @@ proptest! {
             let entry = of_test(&kind, &token, &address, ttl(lease), &description);
             let (token, address, description) = (&*token, &*address, &*description);
             let lease = Duration::from_millis(lease);
-            let expected = Entry { letter, token, address, lease, take, of, owner, description };
+            let expected = Entry { once_per: None, letter, token, address, lease, take, of, owner, description };
             prop_assert_eq!(read(&entry), Some(expected));
         }
     }

@@ -29,7 +29,7 @@ fn fresh() -> Token {
 /// The value of an exclusive lock.
 fn write(token: Token, about: &About<'_>) -> String {
     let lease = Ttl::new(Duration::from_secs(30)).unwrap();
-    entry::write(&Kind::Exclusive, token, "run;channel", lease, about).to_string()
+    entry::write(&Kind::Exclusive, token, "run;channel", (lease, None), about).to_string()
 }
 
 /// Of this process.

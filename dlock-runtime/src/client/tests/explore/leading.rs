@@ -297,7 +297,7 @@ impl Process {
                     sent = turn.now();
                 }
             }
-            Polled::Gone { .. } => turn.seen.saw(Witness::Gone),
+            Polled::Gone { .. } | Polled::NotDue(_) => turn.seen.saw(Witness::Gone),
             Polled::Queued(_) => {}
         }
         self.tell_poll(turn, &attempt, sent, Ok(answer));

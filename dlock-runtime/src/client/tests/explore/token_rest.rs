@@ -110,6 +110,7 @@ fn answered(
         EveryAnswer::Yes => true,
     };
     let answer = Cancelled {
+        is_recorded: false,
         time: not_after.saturating_sub(1000),
         found: conclusive,
         conclusive,

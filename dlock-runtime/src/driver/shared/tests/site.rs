@@ -277,6 +277,7 @@ impl Site {
         self.ended(number, End::CleanedUp);
         self.release(number);
         let cancelled = Cancelled {
+            is_recorded: false,
             time: 0,
             found: true,
             rest: 0,
@@ -335,6 +336,7 @@ pub(super) fn sent(number: u64, at: Moment) -> SentAcquire {
     SentAcquire {
         token: Token::of_test(number),
         command: Acquire {
+            is_once: false,
             claim: Claim {
                 key: KEY.into(),
                 value: value(number).into(),

@@ -13,7 +13,6 @@ use crate::link::redis::calls;
 use crate::link::redis::errors::{self, OTHER_TYPE};
 use crate::link::redis::reply;
 use crate::rules::commands::{Claim, NotDue, RunNote};
-use crate::rules::last_run::StoredRecord;
 
 impl RedisLink {
     pub(crate) async fn note_run(
@@ -37,16 +36,6 @@ impl RedisLink {
         lock: &str,
         within: Duration,
     ) -> Result<Option<NotDue>, CommandError> {
-        let (stored, time) = self.stored_record(lock, within).await?;
-        Ok(stored.map(|it| it.told(time)))
-    }
-
-    /// The record, and the server's time.
-    pub(crate) async fn stored_record(
-        &self,
-        lock: &str,
-        within: Duration,
-    ) -> Result<(Option<StoredRecord>, u64), CommandError> {
         let record = self.connection.names.of(lock).record();
         let get = self.connection.reading.now().get(&record);
         let ask = [get, Cmd::pttl(&record), redis::cmd("TIME")];
@@ -60,7 +49,8 @@ impl RedisLink {
             text => text?,
         };
         let (left, time) = (next()?, reply::time(&next()?)?);
-        Ok((reply::stored_record(&text, &left, time)?, time))
+        let stored = reply::stored_record(&text, &left, time)?;
+        Ok(stored.map(|it| it.told(time)))
     }
 
     pub(crate) async fn clear_record(

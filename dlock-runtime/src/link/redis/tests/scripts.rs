@@ -349,6 +349,6 @@ fn a_reply_tells_all_of_our_longest_entry() {
     let address = format!("{};{namespace}@grant:{:016x}", "f".repeat(16), u64::MAX);
     let token = TokenSource::new().unwrap().draw();
     let lease = Ttl::new(Duration::from_secs(24 * 3600)).unwrap();
-    let entry = entry::write(&owner, token, &address, lease, &about);
+    let entry = entry::write(&owner, token, &address, (lease, None), &about);
     assert!((2000..=LONGEST).contains(&entry.len()), "{}", entry.len());
 }

@@ -196,6 +196,7 @@ impl Plan {
             ttl,
             renew: renews.then(|| length / 3),
             bounds: Bounds {
+                once_per: None,
                 min_hold,
                 max_hold,
                 max_renewals: None,

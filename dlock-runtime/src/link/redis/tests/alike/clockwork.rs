@@ -31,6 +31,10 @@ const SHIFT: &str = "
           redis.call('ZADD', key, string.format('%.0f', beats[i + 1] - by * 1000), beats[i])
         end
       end
+      local start, rest = string.match(string.find(key, '@r[:#]') and redis.call('GET', key) or '', '^1|(%d+)(|%d+|%d+|%d+|.*)$')
+      if start then
+        redis.call('SET', key, string.format('1|%.0f', start - by * 1000) .. rest, 'KEEPTTL')
+      end
       local writers = string.find(key, '@h[:#]')
         and redis.call('ZRANGE', key, '4503599627370496', '+inf', 'BYSCORE', 'WITHSCORES') or {}
       for i = 1, #writers, 2 do

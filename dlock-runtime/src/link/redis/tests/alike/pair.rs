@@ -18,12 +18,14 @@ use crate::link::command_error::CommandError;
 use crate::link::redis::names::{Companion, Names};
 use crate::link::redis::tests::lab::{CAP, HOUR, Lab, kept, seconds};
 use crate::rules::commands::{
-    Acquired, AcquiredAll, Busy, Cancelled, Keep, Left, Polled, PushedGrant,
+    Acquired, AcquiredAll, Busy, Cancelled, Keep, Left, NotDue, Polled, PushedGrant, RunNote,
+    RunOutcome,
 };
 use crate::rules::{Publish, Reached, Server};
 use crate::values::entry;
 use crate::values::error::Refusal;
 use crate::values::kind::Kind;
+use crate::values::record::Record;
 
 const SECOND: u64 = 1_000_000;
 
@@ -154,6 +156,27 @@ impl<'a> Pair<'a> {
         (kept(keep, self.real_time().await), kept(keep, self.time))
     }
 
+    /// The same, and what is said of a run that began so long ago.
+    pub(super) async fn keep_and_note(
+        &self,
+        keep: Option<Seconds>,
+        run: Option<(RunOutcome, Seconds)>,
+        number: usize,
+    ) -> (Keep, Keep) {
+        let (real, pure) = self.keep(keep).await;
+        let note = |now: u64| {
+            run.map(|(outcome, ago)| RunNote {
+                start: now - ago * SECOND,
+                epoch: 1_000 + u64::try_from(number).unwrap(),
+                outcome,
+            })
+        };
+        (
+            real.with(note(self.real_time().await)),
+            pure.with(note(self.time)),
+        )
+    }
+
     /// The real server's time, in µs.
     pub(super) async fn real_time(&self) -> u64 {
         let (seconds, micros): (u64, u64) = self.lab.tell(&["TIME"]).await;
@@ -219,6 +242,7 @@ impl<'a> Pair<'a> {
 
     pub(super) fn compare_cancelled(&self, real: Cancelled, pure: Cancelled) {
         let answer = |it: &Cancelled| (it.found, it.conclusive, it.rest);
+        assert_eq!(real.is_recorded, pure.is_recorded, "cancel");
         assert_eq!(answer(&real), answer(&pure), "cancel");
         self.witness.saw(match answer(&pure) {
             (true, ..) => "cancelled",
@@ -235,6 +259,7 @@ impl<'a> Pair<'a> {
             Acquired::Queued(_) => "queued",
             Acquired::Late { .. } => "late",
             Acquired::WrongKind { .. } => "wrong kind",
+            Acquired::NotDue(_) => "not due",
             Acquired::NoQuorum(_) => "of no server",
         });
         match (real, pure) {
@@ -262,8 +287,16 @@ impl<'a> Pair<'a> {
             (Acquired::WrongKind { there: real, .. }, Acquired::WrongKind { there: pure, .. }) => {
                 self.epochs.same_meta(&real, &pure);
             }
+            (Acquired::NotDue(real), Acquired::NotDue(pure)) => self.compare_not_due(&real, &pure),
             (real, pure) => panic!("acquire: {real:?} is not like {pure:?}"),
         }
+    }
+
+    /// The record that is told is compared as it is stored.
+    fn compare_not_due(&self, real: &NotDue, pure: &NotDue) {
+        self.compare_left(real.left, pure.left);
+        let behind = |it: &NotDue| it.record.splitn(4, '|').nth(3).map(str::to_owned);
+        assert_eq!(behind(real), behind(pure), "what ran");
     }
 
     pub(super) fn compare_together(&mut self, real: &AcquiredAll, pure: &AcquiredAll) {
@@ -317,6 +350,7 @@ impl<'a> Pair<'a> {
             Polled::Yours { .. } => "polled: granted",
             Polled::Queued(_) => "polled: queued",
             Polled::Gone { .. } => "polled: gone",
+            Polled::NotDue(_) => "polled: not due",
         });
         match (real, pure) {
             (
@@ -336,6 +370,7 @@ impl<'a> Pair<'a> {
             }
             (Polled::Queued(real), Polled::Queued(pure)) => self.compare_busy(&real, &pure),
             (Polled::Gone { .. }, Polled::Gone { .. }) => {}
+            (Polled::NotDue(real), Polled::NotDue(pure)) => self.compare_not_due(&real, &pure),
             (real, pure) => panic!("poll: {real:?} is not like {pure:?}"),
         }
     }
@@ -399,10 +434,31 @@ impl<'a> Pair<'a> {
         let (seconds, micros, looks) = self.look().await;
         let now = Duration::from_secs(seconds) + Duration::from_micros(micros);
         for (index, (key, look)) in self.keys.clone().iter().zip(looks).enumerate() {
-            let (held, waiting, hints) = look;
+            let (held, waiting, hints, record) = look;
             self.compare_held(index, key, held, now);
             self.compare_queue(key, waiting, now);
             self.compare_hints(key, hints, now);
+            self.compare_record(key, record, now);
+        }
+    }
+
+    /// Times by each server's clock.
+    fn compare_record(&mut self, key: &str, (real, left): (Option<String>, i64), now: Duration) {
+        let pure = self.pure.stored_record(key, self.time);
+        let ends = pure.as_ref().map(|it| End::at(it.expires));
+        self.compare_end(left, ends);
+        let (Some(real), Some(pure)) = (&real, pure) else {
+            return; // neither, as the ends say
+        };
+        self.witness.saw("recorded");
+        match (Record::read(real), Record::read(&pure.text)) {
+            (Some(real), Some(pure)) => {
+                let same = |it: Record<'_>| (it.period, it.epoch, it.end > 0);
+                assert_eq!(same(real), same(pure), "the record");
+                assert!(real.about == pure.about, "{real:?} is not like {pure:?}");
+                self.compare_moment(real.start, now, pure.start);
+            }
+            _ => assert_eq!(**real, *pure.text, "what another version wrote"),
         }
     }
 
@@ -506,12 +562,12 @@ impl<'a> Pair<'a> {
         self.compare_left(left(real, now), pure);
     }
 
-    /// A lock, its queue, its heartbeats and its hints.
-    pub(super) fn keys_of(&self, lock: &str) -> [String; 4] {
+    /// A lock, its queue, its heartbeats, its hints and its record.
+    pub(super) fn keys_of(&self, lock: &str) -> [String; 5] {
         let keys = self.names.of(lock);
         let companions = [keys.queue, keys.heartbeats, keys.hints].map(Companion::text);
         let [queue, heartbeats, hints] = companions;
-        [lock.to_owned(), queue, heartbeats, hints]
+        [lock.to_owned(), queue, heartbeats, hints, keys.record()]
     }
 
     fn every_key(&self) -> Vec<String> {
@@ -541,16 +597,19 @@ type Waiting = (Vec<String>, HashMap<String, u64>, (i64, i64));
 /// Who wants one, the writers that are kept out, PTTL of both.
 type Hints = (Vec<String>, Vec<(String, u64)>, i64);
 
-type Look = (Held, Waiting, Hints);
+/// The record of the last run, PTTL.
+type Recorded = (Option<String>, i64);
+
+type Look = (Held, Waiting, Hints, Recorded);
 
 /// What is added to the times of writers that are kept out, as in `lua/node.lua`.
 const BEHIND_ALL: u64 = 4_503_599_627_370_496;
 
-/// KEYS: the lock, queue, heartbeats and hints of each lock in turn.
+/// KEYS: the lock, queue, heartbeats, hints and record of each lock in turn.
 const LOOK: &str = "
     local looks, behind_all = {}, '4503599627370496'
-    for i = 1, #KEYS, 4 do
-      local lock, W, A, H = unpack(KEYS, i, i + 3)
+    for i = 1, #KEYS, 5 do
+      local lock, W, A, H, R = unpack(KEYS, i, i + 4)
       local held, members = redis.call('TYPE', lock).ok, {}
       if held == 'zset' then
         local all = redis.call('ZRANGE', lock, 0, -1, 'WITHSCORES')
@@ -571,6 +630,7 @@ const LOOK: &str = "
           redis.call('ZRANGE', H, '0', '(' .. behind_all, 'BYSCORE'),
           redis.call('ZRANGE', H, behind_all, '+inf', 'BYSCORE', 'WITHSCORES'), redis.call('PTTL', H),
         },
+        {redis.call('GET', R), redis.call('PTTL', R)},
       }
     end
     local time = redis.call('TIME')

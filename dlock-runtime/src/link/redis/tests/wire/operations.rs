@@ -220,6 +220,7 @@ fn acquired(answer: Acquired) -> String {
         Acquired::Queued(it) => format!("queued: {}", busy(&it)),
         Acquired::Late { .. } => "late".to_owned(),
         Acquired::WrongKind { there, .. } => format!("another kind: {there}"),
+        Acquired::NotDue(it) => format!("not due for {}: {}", masks::left(it.left), it.record),
         Acquired::NoQuorum(_) => panic!("one server is no quorum"),
     }
 }
@@ -241,6 +242,7 @@ fn polled(answer: Polled) -> String {
         Polled::Yours { epoch, left, .. } => format!("yours {epoch} for {}", masks::left(left)),
         Polled::Queued(it) => format!("queued: {}", busy(&it)),
         Polled::Gone { .. } => "gone".to_owned(),
+        Polled::NotDue(it) => format!("not due for {}: {}", masks::left(it.left), it.record),
     }
 }
 

@@ -242,6 +242,7 @@ impl Case {
             Polled::Yours { epoch, left, .. } => self.yours(epoch, left),
             Polled::Queued(_) => "queued".to_owned(),
             Polled::Gone { .. } => "gone".to_owned(),
+            Polled::NotDue(it) => format!("not due: {}", it.record),
         }
     }
 

@@ -38,6 +38,7 @@ fn an_owners_kept_entry_is_not_counted() {
     assert_eq!(
         world.give_back(&owned("b", "one")),
         GivenBack {
+            is_recorded: false,
             found: true,
             rest: 0,
             is_open: false,

@@ -23,6 +23,7 @@ fn a_release_says_how_many_entries_still_hold_the_lock() {
         assert_eq!(
             given_back,
             GivenBack {
+                is_recorded: false,
                 found,
                 rest,
                 is_open: false
@@ -41,6 +42,7 @@ fn a_release_counts_for_owners_only() {
     assert_eq!(
         given_back,
         GivenBack {
+            is_recorded: false,
             found: true,
             rest: 0,
             is_open: false,

@@ -17,6 +17,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use redis::Value;
 
 use self::by_key::ByKey;
+use self::people::RUN_ONCE;
 use self::without_scripts::Asks;
 use super::clockwork::Clockwork;
 use super::epochs::Epochs;
@@ -25,7 +26,7 @@ use super::witness::Witness;
 use super::{Alike, Seconds, Stage, Who};
 use crate::link::redis::names::Names;
 use crate::link::redis::tests::lab::{CAP, HOUR, Lab, acquire, renewal, seconds};
-use crate::rules::commands::{Acquire, Acquired, Claim, Polled, Renewal, Renewed};
+use crate::rules::commands::{Acquire, Acquired, Claim, Polled, Renewal, Renewed, RunOutcome};
 use crate::values::entry::Letter;
 
 const KEYS: [&str; 2] = ["lock:a", "lock:{b}"];
@@ -58,12 +59,18 @@ enum Op {
     Release {
         who: Who,
         keep: Option<Seconds>,
+        run: Run,
     },
     Cancel {
         who: Who,
         keep: Option<Seconds>,
         over: bool,
+        run: Run,
     },
+    /// Before the body of a run that began so long ago.
+    NoteRun(Who, Seconds),
+    /// Another version, or a stranger, writes a record.
+    Record(usize, usize, Option<Seconds>),
     Renew(Vec<(Who, Seconds)>),
     Downgrade(Who, Seconds),
     Holds(Who),
@@ -76,6 +83,24 @@ enum Op {
     /// A queue entry that another version wrote; `bool`: with a heartbeat.
     Strange(usize, bool),
     LoseQueue(usize),
+}
+
+/// What is said of a run that is once per period, and how long ago it began.
+type Run = Option<(RunOutcome, Seconds)>;
+
+const OUTCOMES: &[RunOutcome] = &[
+    RunOutcome::Unknown,
+    RunOutcome::Succeeded,
+    RunOutcome::Succeeded,
+    RunOutcome::Failed,
+];
+
+fn run() -> impl Strategy<Value = Run> {
+    let run = (
+        proptest::sample::select(OUTCOMES),
+        proptest::sample::select(&[0, 4, 30][..]),
+    );
+    option::weighted(0.8, run)
 }
 
 fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
@@ -102,8 +127,11 @@ fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
         5 => combined.prop_map(|(releases, acquires)| Op::Combined { releases, acquires }),
         4 => who().prop_map(Op::Poll),
         4 => vec(who(), 1..8).prop_map(Op::Heartbeats),
-        3 => (who(), keep()).prop_map(|(who, keep)| Op::Release { who, keep }),
-        3 => (who(), keep(), any::<bool>()).prop_map(|(who, keep, over)| Op::Cancel { who, keep, over }),
+        3 => (who(), keep(), run()).prop_map(|(who, keep, run)| Op::Release { who, keep, run }),
+        3 => (who(), keep(), any::<bool>(), run())
+            .prop_map(|(who, keep, over, run)| Op::Cancel { who, keep, over, run }),
+        1 => (who(), prop_oneof![Just(0), Just(4)]).prop_map(|(who, ago)| Op::NoteRun(who, ago)),
+        1 => (0..2usize, 0..3usize, option::of(even())).prop_map(|(key, what, ttl)| Op::Record(key, what, ttl)),
         3 => vec((who(), even()), 0..6).prop_map(Op::Renew),
         1 => (who(), even()).prop_map(|(who, ttl)| Op::Downgrade(who, ttl)),
         1 => who().prop_map(Op::Holds),
@@ -128,10 +156,15 @@ fn scene(people: &'static [usize]) -> impl Strategy<Value = Vec<Op>> {
             late: false,
             repair: None,
         };
-        let over = false;
+        let (over, run) = (false, Some((RunOutcome::Succeeded, 0)));
         let end = match end {
-            0 => Op::Release { who, keep },
-            1 => Op::Cancel { who, keep, over },
+            0 => Op::Release { who, keep, run },
+            1 => Op::Cancel {
+                who,
+                keep,
+                over,
+                run,
+            },
             _ => Op::Downgrade(who, lease),
         };
         let free = Op::Foreign(key, Foreign::Nothing);
@@ -160,6 +193,17 @@ fn the_scripts_of_owners_answer_like_the_pure_machine() {
     check(&[15, 15, 16, 16, 17, 17, 18, 19, 23, 0], &of_owners);
 }
 
+#[test]
+fn the_scripts_of_jobs_that_run_once_answer_like_the_pure_machine() {
+    let once = [
+        "not due",
+        "polled: not due",
+        "recorded",
+        "recorded before its body",
+    ];
+    check(&[26, 26, 27, 27, 28, 29, 30, 0, 2, 3], &once);
+}
+
 /// All kinds use the same key.
 #[test]
 fn the_scripts_of_all_kinds_answer_like_the_pure_machine() {
@@ -185,7 +229,7 @@ fn ops(people: &'static [usize]) -> impl Strategy<Value = Vec<Op>> {
 fn check(people: &'static [usize], also: &[&str]) {
     let (stage, witness) = (Stage::new(Lab::new()), Witness::default());
     stage.drive(cases(300), ops(people), |lab| pair(lab, &witness));
-    let is_shared = people.iter().any(|it| *it > 4);
+    let is_shared = people.iter().any(|it| (5..24).contains(it));
     let shared = ["several holders", "wrong kind"];
     let shared = shared.iter().filter(|_| is_shared).copied();
     let all = BY_ALL.split(", ").chain(also.iter().copied()).chain(shared);
@@ -221,8 +265,15 @@ impl Alike<Op> for Pair<'_> {
             Op::Combined { releases, acquires } => self.combined(releases, acquires).await,
             Op::Poll(who) => self.poll(*who).await,
             Op::Heartbeats(people) => self.heartbeats(people).await,
-            Op::Release { who, keep } => self.release(*who, *keep).await,
-            Op::Cancel { who, keep, over } => self.cancel(*who, *keep, *over).await,
+            Op::Release { who, keep, run } => self.release(*who, *keep, *run).await,
+            Op::Cancel {
+                who,
+                keep,
+                over,
+                run,
+            } => self.cancel(*who, *keep, *over, *run).await,
+            Op::NoteRun(who, ago) => self.note_run(*who, *ago).await,
+            Op::Record(key, what, ttl) => self.record(KEYS[*key], *what, *ttl).await,
             Op::Renew(items) => self.renew(items).await,
             Op::Downgrade(who, ttl) => self.downgrade(*who, *ttl).await,
             Op::Holds(who) => self.holds(*who).await,
@@ -237,7 +288,7 @@ impl Alike<Op> for Pair<'_> {
             Op::Pass(seconds) => self.pass(*seconds).await,
             Op::Strange(key, beats) => self.strange(KEYS[*key], *beats).await,
             Op::LoseQueue(key) => {
-                let [_, waiting, alive, _] = self.keys_of(KEYS[*key]);
+                let [_, waiting, alive, ..] = self.keys_of(KEYS[*key]);
                 self.lab.tell::<Value>(&["DEL", &waiting, &alive]).await;
                 self.pure.lose_queue(KEYS[*key]);
             }
@@ -250,7 +301,9 @@ impl Alike<Op> for Pair<'_> {
                 let value = self.named((*key, number)).value;
                 self.interfere(*key, *what, &value).await;
             }
-            Op::ByKey(who, what) => self.by_key(*who, *what).await,
+            // Without its record nobody takes the lock of a job that runs once per period.
+            Op::ByKey(who, what) if who.1 < RUN_ONCE => self.by_key(*who, *what).await,
+            Op::ByKey(..) => {}
         }
     }
 
@@ -273,6 +326,7 @@ impl Pair<'_> {
         let mut command = acquire(&self.named(who), self.time + HOUR);
         command.lease = seconds(lease);
         command.repair_missing_ttl = repair.map(Duration::from_secs);
+        command.is_once = who.1 >= RUN_ONCE;
         if self.does_less(Asks::Acquire, &command.claim) {
             return;
         }
@@ -346,8 +400,10 @@ impl Pair<'_> {
         }
     }
 
-    async fn release(&mut self, who: Who, keep: Option<Seconds>) {
-        let (claim, (real, pure)) = (self.named(who), self.keep(keep).await);
+    async fn release(&mut self, who: Who, keep: Option<Seconds>, run: Run) {
+        let run = run.filter(|_| who.1 >= RUN_ONCE);
+        let (claim, both) = (self.named(who), self.keep_and_note(keep, run, who.1).await);
+        let (real, pure) = both;
         if keep.is_none() && self.does_less(Asks::Release, &claim) {
             return;
         }
@@ -360,8 +416,40 @@ impl Pair<'_> {
             .saw_if(pure.rest > 0, "others of the owner hold it");
     }
 
-    async fn cancel(&mut self, who: Who, keep: Option<Seconds>, over: bool) {
-        let (claim, (real_keep, pure_keep)) = (self.named(who), self.keep(keep).await);
+    async fn note_run(&mut self, who: Who, ago: Seconds) {
+        if who.1 < RUN_ONCE {
+            return;
+        }
+        let run = Some((RunOutcome::Unknown, ago));
+        let (real, pure) = self.keep_and_note(None, run, who.1).await;
+        let claim = self.named(who);
+        let pure = self.pure.note_run(&claim, pure.run.unwrap(), self.time);
+        let real = self.link.note_run(&claim, real.run.unwrap(), CAP).await;
+        assert_eq!(real.unwrap(), pure, "note_run");
+        self.witness.saw_if(pure, "recorded before its body");
+    }
+
+    async fn record(&mut self, key: &str, what: usize, ttl: Option<Seconds>) {
+        let [.., record] = self.keys_of(key);
+        let ahead = 1_000_000_000; // as after the clock was set back
+        let text = |now: u64| match what {
+            0 => "2|of another version".to_owned(),
+            1 => "1|7|x".to_owned(),
+            _ => format!("1|{}|{}|20000|7|host|1|f|new", now + ahead, now + ahead),
+        };
+        let (real, pure) = (text(self.real_time().await), text(self.time));
+        let mut set = vec!["SET", &record, &real];
+        let px = ttl.map(|ttl| (ttl * 1000).to_string());
+        set.extend(px.iter().flat_map(|px| ["PX", px]));
+        self.lab.tell::<Value>(&set).await;
+        let expires = ttl.map(|ttl| self.time + ttl * 1_000_000);
+        self.pure.put_record(key, &pure, expires);
+    }
+
+    async fn cancel(&mut self, who: Who, keep: Option<Seconds>, over: bool, run: Run) {
+        let run = run.filter(|_| who.1 >= RUN_ONCE);
+        let (claim, both) = (self.named(who), self.keep_and_note(keep, run, who.1).await);
+        let (real_keep, pure_keep) = both;
         let not_after = |now: u64| if over { now - 1 } else { now + HOUR };
         let (real, pure) = (self.lab.link.server_time(), self.time);
         let wire = &mut self.wire;
@@ -412,7 +500,7 @@ impl Pair<'_> {
     }
 
     async fn strange(&mut self, key: &str, beats: bool) {
-        let [_, waiting, alive, _] = self.keys_of(key);
+        let [_, waiting, alive, ..] = self.keys_of(key);
         let now = self.real_time().await;
         let (arrival, beat) = (self.epochs.last().max(now), now + 3_500_000);
         let (arrival, beat) = (arrival.to_string(), beat.to_string());

@@ -6,6 +6,9 @@ use crate::link::redis::tests::alike::pair::ELSEWHERE;
 use crate::link::redis::tests::lab::{claim, waiter};
 use crate::rules::commands::Claim;
 
+/// From this number on, a person's job runs once per period.
+pub(super) const RUN_ONCE: usize = 26;
+
 /// `here`: the only address at this server with a listener.
 pub(super) fn named((key, number): Who, here: &str) -> Claim {
     let key = KEYS[key];
@@ -41,11 +44,16 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
         21 => "1|w|once||30000|0|0||host|1|f|0".to_owned(),
         22 => format!("1|p|once|{here}|30000|2|3||host|1|f|0"),
         23 => "1|o|once||30000|0|0|one|host|1|f|0".to_owned(),
-        24 => return waiter(key, "", "pink"),
+        24 => return waiter(key, "", "pink"), // queues
         25 => "1|x|once||30000|0|0||host|1|f|0".to_owned(),
+        26 => format!("1|x|ona|{here}|30000|0|20000||host|1|f|0"),
+        27 => "1|x|onb||2000|0|8000||host|1|f|0|new|9".to_owned(),
+        28 => format!("1|x|onc|{unresponsive}|30000|0|20000||host|1|f|0"),
+        29 => format!("1|x|ond|{ELSEWHERE}|30000|0|8000||host|1|f|0"),
+        30 => "1|x|one||30000|0|20000||host|1|f|0".to_owned(), // never queues
         _ => unreachable!("nobody has this number"),
     };
-    let queues = number < 20;
+    let queues = !(20..26).contains(&number) && number != 30;
     Claim {
         queues,
         ..claim(key, &text)

@@ -2,6 +2,7 @@
 //! but for what follows (docs/inside/protocol.md, Without scripts).
 //!
 //! - A free lock is taken past its queue, which stays as it is.
+//! - A free lock is taken by a claim that is not due, too, and is given back at once.
 //! - A key outlives its lease a little; leases here are that much shorter.
 //! - Of a set it names what all holders have in common, or nobody.
 //! - Nobody is pushed a grant, so no claim has an address at this server.
@@ -21,11 +22,12 @@ use crate::link::redis::tests::alike::{Seconds, Who};
 use crate::link::redis::tests::lab::{CAP, Lab, plan, seconds};
 use crate::rules::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
 use crate::topology::plain::{Checkouts, PlainLink, key_lasts};
+use crate::values::entry;
 use crate::topology::server::connect::connect;
 use crate::values::ttl::Ttl;
 
 /// No address, one elsewhere, a lease that is shorter than a claim, another layout; two never queue.
-const PEOPLE: &[usize] = &[2, 3, 3, 4, 24, 24, 25, 25];
+const PEOPLE: &[usize] = &[2, 3, 3, 4, 24, 24, 25, 25, 27, 29, 30];
 
 /// What the machine does at a server with scripts alone.
 const NEVER: [&str; 5] = [
@@ -57,6 +59,10 @@ fn a_server_without_scripts_answers_like_the_pure_machine() {
         "wrong kind",
         "polled: granted",
         "granted by a stranger's poll",
+        "not due",
+        "polled: not due",
+        "recorded",
+        "recorded before its body",
     ];
     witness.must_have_seen(all.chain(also).map(|it| (it, 1)));
 }
@@ -121,8 +127,12 @@ impl Pair<'_> {
         if is_free {
             self.pure.lose_queue(&key);
         }
-        let answer = self.pure.acquire(command, self.time, &mut self.wire);
-        if is_free {
+        let mut answer = self.pure.acquire(command, self.time, &mut self.wire);
+        if matches!(answer, Acquired::NotDue(_)) {
+            // It has taken the lock, and given it back to the queue.
+            self.pure = before;
+            answer = self.pure.acquire(command, self.time, &mut self.wire);
+        } else if is_free {
             let waiting = before.clone().waiting(&key, self.time);
             self.witness.saw_if(!waiting.is_empty(), "past the queue");
             self.pure.take_queue_of(&before);
@@ -159,7 +169,7 @@ impl Pair<'_> {
             if self.sends_scripts() || !(is_set || waiting.is_empty()) {
                 continue;
             }
-            let (lab, [_, queue, heartbeats, _]) = (self.lab, self.keys_of(&key));
+            let (lab, [_, queue, heartbeats, ..]) = (self.lab, self.keys_of(&key));
             let mut gone: Vec<String> = lab.tell(&["ZRANGE", &queue, "0", "-1"]).await;
             gone.retain(|it| waiting.iter().all(|(entry, _)| **entry != **it));
             for entry in gone {
@@ -186,11 +196,17 @@ impl Pair<'_> {
     /// lock does not grant.
     pub(super) fn does_less(&mut self, command: Asks, claim: &Claim) -> bool {
         let (key, time) = (&claim.key, self.time);
-        if self.sends_scripts() || self.pure.holds(claim, time) {
-            return false;
-        }
+        let holds = self.pure.holds(claim, time);
         let waiting = self.pure.waiting(key, time);
         let waits = waiting.iter().any(|it| it.0 == claim.value);
+        let is_once = entry::read(&claim.value).is_some_and(|it| it.once_per.is_some());
+        if self.sends_scripts() {
+            return false;
+        } else if is_once && (holds || waits) && matches!(command, Asks::Acquire) {
+            return true; // an acquire is sent once, and its record is looked at whatever it finds
+        } else if holds {
+            return false;
+        }
         let holder = self.pure.read(key, time);
         match command {
             Asks::Acquire => {
