@@ -148,7 +148,7 @@ pub use driver::request::LockRequest;
 pub use driver::scope::current;
 pub use driver::shutdown::Drained;
 pub use driver::status::{ClassStatus, PoolStatus};
-pub use extras::admin::{Admin, Change, Eviction, Listing, LockChange, Watch};
+pub use extras::admin::{Admin, Change, Eviction, Listing, LockChange, Records, Watch};
 pub use extras::leading::{Candidate, LeaderReport, LeaderWatch, Term, TermOutcome};
 pub use global::{closing, init, init_named, named, pool, shutdown};
 pub use values::batch::Batch;

@@ -125,6 +125,16 @@ async fn an_administrator_sees_all_nodes() {
         seen.extend(page.iter().map(|it| it.key().to_string()));
     }
     assert_eq!(seen.len(), 60);
+    for number in 0..60 {
+        let request = pool.lock(format!("run:{number}"));
+        let run = request.once_per(CAP).acquire().await.unwrap();
+        run.release_done().await.unwrap();
+    }
+    let (mut records, mut seen) = (pool.admin().records("run:*"), BTreeSet::new());
+    while let Some(page) = records.next_page().await.unwrap() {
+        seen.extend(page.into_iter().map(|(key, _)| key));
+    }
+    assert_eq!(seen.len(), 60);
     for (number, guard) in (0..60).zip(&held) {
         let key = format!("job:{number}");
         let shown = pool.admin().show(&*key).await.unwrap().unwrap();

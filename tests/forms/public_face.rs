@@ -6,9 +6,9 @@ use std::hash::Hash;
 
 use dlock_runtime::{
     Admin, Batch, Change, Concern, Config, Drained, Eviction, Fence, Finding, Fingerprint,
-    HoldKind, Holder, HolderReport, Key, Listing, LockChange, LockError, LockGuard, LockHandle,
-    LockKind, LockOrder, LockPool, LockReport, LockRequest, LostCause, MemoryValue, Notice,
-    Process, Reason, Refusal, Release, Released, Wait, WaiterReport, Watch,
+    HoldKind, Holder, HolderReport, Key, LastRun, Listing, LockChange, LockError, LockGuard,
+    LockHandle, LockKind, LockOrder, LockPool, LockReport, LockRequest, LostCause, MemoryValue,
+    Notice, Process, Reason, Records, Refusal, Release, Released, Wait, WaiterReport, Watch,
 };
 
 fn shared<T: Debug + Send + Sync + Unpin + 'static>() {}
@@ -25,7 +25,7 @@ fn all_of_them_go_anywhere_and_are_printed() {
     shared::<(Concern, Finding)>();
     shared::<(Admin, Listing, Watch, LockReport, HolderReport)>();
     shared::<(WaiterReport, LockKind, HoldKind, Fingerprint)>();
-    shared::<(Eviction, Change, LockChange)>();
+    shared::<(Eviction, Change, LockChange, LastRun, Records)>();
     is_error::<LockError>();
     is_error::<Reason>();
 }
@@ -35,7 +35,7 @@ fn values_are_cloned_and_compared() {
     cloned::<(Batch, Config, Holder, Key, LockError, LockHandle)>();
     cloned::<(Finding, LockPool, MemoryValue, Process, Reason)>();
     cloned::<(Admin, LockReport, HolderReport, WaiterReport)>();
-    cloned::<(LockKind, HoldKind, LockChange)>();
+    cloned::<(LockKind, HoldKind, LockChange, LastRun)>();
     compared::<(Fingerprint, Eviction, Notice, Change)>();
     compared::<(Concern, Fence, LostCause, Refusal)>();
     compared::<(LockOrder, Release, Wait)>();

@@ -11,12 +11,13 @@ use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use dlock_grammar::bounds::TTL_MAX;
 use dlock_grammar::duration::format;
-use dlock_runtime::Wait;
+use dlock_grammar::kind::{self, Word};
+use dlock_runtime::{AfterCrash, Wait};
 
 use crate::run::watcher::Task;
-use crate::status::{self, Failure};
+use crate::status::{self, Failure, in_own_words};
 use crate::table::visible;
-use crate::values::{Verbatim, count, duration, key, pattern, wait};
+use crate::values::{Verbatim, after_crash, count, duration, key, pattern, wait};
 
 /// Runs programs under distributed locks on Redis, and shows who holds and waits for them.
 #[derive(Debug, Parser)]
@@ -24,7 +25,7 @@ use crate::values::{Verbatim, count, duration, key, pattern, wait};
     name = "dlock",
     bin_name = "dlock",
     version,
-    after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 1 `check` found harm or `evict` changed nothing, 2 a master of a cluster is missing, 64 wrong usage or settings,\n69 no server or it refuses, 70 a process or file could not be had, 74 the output can't be written,\n75 busy. `dlock run --help` says what `run` ends with."
+    after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 1 `check` found harm or `evict` changed nothing, 2 a master of a cluster is missing, 64 wrong usage or settings,\n69 no server or it refuses, 70 a process or file could not be had, 74 the output can't be written,\n75 busy or not due. `dlock run --help` says what `run` ends with."
 )]
 pub(crate) struct Cli {
     /// The server, in place of `DLOCK_URL`. Others can read a password in it with `ps`: prefer the variable
@@ -45,11 +46,11 @@ pub(crate) enum Command {
     Lead(LeadArgs),
     /// Wait until nobody holds a lock, without taking it
     Wait(WaitArgs),
-    /// List the locks that are held
+    /// List the locks that are held, or the last runs
     Ls(ListArgs),
-    /// Show one lock: its holders, and who waits in which order
+    /// Show one lock: its holders, who waits in which order, and the last run
     Show(ShowArgs),
-    /// Release a lock in its holder's stead, and tell the holder, which then stops
+    /// Release a lock in its holder's stead, and tell the holder, which then stops; or forget a last run
     Evict(EvictArgs),
     /// Watch who holds and waits, most waiters first
     Top(TopArgs),
@@ -66,7 +67,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: the command's (126 or 127 if it can't be started, 128 + n if signal n ended it),\n64 wrong usage or settings and 69 no server or it refuses (nothing was run), 70 a process of `run` was\nkilled or could not be started, 75 busy, 76 lost."
+    after_help = "Exit status: the command's (126 or 127 if it can't be started, 128 + n if signal n ended it),\n64 wrong usage or settings and 69 no server or it refuses (nothing was run), 70 a process of `run` was\nkilled or could not be started, 75 busy or, with `--once-per`, not due, 76 lost."
 )]
 pub(crate) struct RunArgs {
     /// The lock
@@ -86,10 +87,16 @@ pub(crate) struct RunArgs {
     /// Keep the lock at least this long, also when the command is done sooner: for hosts that start it at about the same time
     #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) min_hold: Option<Duration>,
+    /// Skip the command within this time of the start of its last run, on any host, that ended with 0. A daily job says `20h`
+    #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
+    pub(crate) once_per: Option<Duration>,
+    /// If `dlock run` or its machine dies while the command runs: `again` lets the next call run it, `skip` counts it as a run that ended with 0 [default: again]
+    #[arg(long, value_parser = after_crash(), requires = "once_per", value_name = "WHAT")]
+    pub(crate) after_crash: Option<AfterCrash>,
     /// The time between SIGTERM and SIGKILL when the lock is lost [default: 5s, at most a quarter of the ttl]
     #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) grace: Option<Duration>,
-    /// The exit status if another holder has the lock
+    /// The exit status if another holder has the lock, or the command is not due
     #[arg(long, default_value_t = status::BUSY, allow_negative_numbers = true, value_name = "STATUS")]
     pub(crate) busy_status: u8,
     /// The exit status if the lock was lost
@@ -143,6 +150,9 @@ pub(crate) struct ListArgs {
     pub(crate) pattern: String,
     #[command(flatten)]
     pub(crate) verbatim: Verbatim,
+    /// List the last runs of `run --once-per` instead
+    #[arg(long)]
+    pub(crate) records: bool,
     /// The most locks [default: 1000, or all with --json]
     #[arg(long, value_parser = count, value_name = "NUMBER", allow_negative_numbers = true)]
     pub(crate) limit: Option<usize>,
@@ -158,6 +168,9 @@ pub(crate) struct ShowArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "dlock evict [OPTIONS] <KEY> --holder <FINGERPRINT>\n       dlock evict [OPTIONS] <KEY> --record"
+)]
 pub(crate) struct EvictArgs {
     /// The lock
     #[arg(value_parser = key)]
@@ -165,8 +178,11 @@ pub(crate) struct EvictArgs {
     #[command(flatten)]
     pub(crate) verbatim: Verbatim,
     /// The holder's fingerprint, as `dlock show` prints it
-    #[arg(long, value_name = "FINGERPRINT")]
-    pub(crate) holder: String,
+    #[arg(long, value_name = "FINGERPRINT", required = true)]
+    pub(crate) holder: Option<String>,
+    /// Remove the record of the last run (`run --once-per`) instead, so that the next call runs
+    #[arg(long, conflicts_with = "holder")]
+    pub(crate) record: bool,
 }
 
 #[derive(Debug, Args)]
@@ -290,13 +306,20 @@ pub(crate) fn advice(error: &clap::Error, words: &[OsString]) -> Option<String> 
     let Some(ContextValue::String(stray)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    if error.kind() != ErrorKind::UnknownArgument || stray.starts_with('-') {
+    if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let dashes = words.iter().position(|word| word == "--");
     let given = words.get(..dashes.unwrap_or(words.len()))?;
     let cli = Cli::command();
     let subcommand = given.iter().find_map(|word| cli.find_subcommand(word))?;
+    if stray == "--once-per" && subcommand.get_name() == "lead" {
+        let wrong = kind::check(&[Word::Lead, Word::OncePer]);
+        return wrong.first().map(|it| in_own_words(it.to_string()));
+    }
+    if stray.starts_with('-') {
+        return None;
+    }
     let is_given = |option: &str| {
         let mut words = given.iter().map(|word| word.to_string_lossy());
         words.any(|word| word.split('=').next() == Some(option))

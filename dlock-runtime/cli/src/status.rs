@@ -19,7 +19,7 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const INTERNAL: u8 = 70;
 /// The output can't be written (`EX_IOERR`).
 pub(crate) const OUTPUT: u8 = 74;
-/// Another holder has the lock (`EX_TEMPFAIL`), unless `--busy-status` says another.
+/// Another holder has the lock, or the command is not due (`EX_TEMPFAIL`), unless `--busy-status` says another.
 pub(crate) const BUSY: u8 = 75;
 /// The lock was lost (`EX_PROTOCOL`), unless `--lost-status` says another.
 pub(crate) const LOST: u8 = 76;
@@ -65,6 +65,7 @@ impl From<LockError> for Failure {
             LockError::Config { .. } => (USAGE, "config"),
             LockError::InvalidKey { .. } => (USAGE, "invalid_key"),
             LockError::Busy { .. } => (BUSY, "busy"),
+            LockError::NotDue { .. } => (BUSY, "not_due"),
             LockError::Lost { .. } => (LOST, "lost"),
             LockError::Unavailable { .. } => (UNAVAILABLE, "unavailable"),
             LockError::Refused { .. } => (UNAVAILABLE, "refused"),
@@ -107,7 +108,7 @@ impl From<LockError> for Failure {
 }
 
 /// What the library says to programmers, and what this command says instead.
-const OWN_WORDS: [(&str, &str); 10] = [
+const OWN_WORDS: [(&str, &str); 12] = [
     ("set `repair_missing_ttl`", "set DLOCK_REPAIR_MISSING_TTL"),
     (
         "by `min_replicas` or `min_aof`",
@@ -133,6 +134,8 @@ const OWN_WORDS: [(&str, &str); 10] = [
         "or list with a pool for each shard",
         "or list each shard by its own address",
     ),
+    ("`once_per`", "`--once-per`"),
+    ("`min_hold`", "`--min-hold`"),
 ];
 
 pub(crate) fn in_own_words(mut message: String) -> String {

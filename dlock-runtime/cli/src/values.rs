@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use dlock_grammar::key;
-use dlock_runtime::Wait;
+use dlock_runtime::{AfterCrash, Wait};
 
 use crate::status::Failure;
 use crate::table::visible;
@@ -22,6 +23,14 @@ pub(crate) fn wait(text: &str) -> Result<Wait, String> {
         "forever" => Ok(Wait::Forever),
         text => duration(text).map(Wait::from),
     }
+}
+
+/// What becomes of a job whose run crashed.
+pub(crate) fn after_crash() -> impl TypedValueParser<Value = AfterCrash> {
+    PossibleValuesParser::new(["again", "skip"]).map(|word| match word.as_str() {
+        "skip" => AfterCrash::Skip,
+        _ => AfterCrash::Again,
+    })
 }
 
 /// Any key; [`Verbatim`] refuses what was probably meant otherwise.

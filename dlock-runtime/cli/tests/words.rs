@@ -74,6 +74,21 @@ fn wrong_arguments_are_explained() {
         ("evict k abc", "did you mean `--holder abc`?"),
         ("evict k --holder abc x", "unexpected argument 'x'"),
         ("evict k", "--holder <FINGERPRINT>"),
+        ("evict k --record --holder abc", "cannot be used with"),
+        (
+            "run --key k --once-per 500ms -- true",
+            "or use `--min-hold` to keep the key",
+        ),
+        ("run --key k --once-per 367d -- true", "maximum of 366d"),
+        ("run --key k --after-crash skip -- true", "--once-per <"),
+        (
+            "run --key k --once-per 1h --after-crash no -- true",
+            "[possible values: again, skip]",
+        ),
+        (
+            "lead --key k --once-per 20h -- true",
+            "and `lead` asks for another lock: remove either",
+        ),
         ("run -- echo", "--key <KEY>"),
         ("show k x", "unexpected argument 'x'"),
         ("run --key k --skip true", "`dlock run --key … -- true …`"),

@@ -26,7 +26,7 @@ use crate::rules::commands::{
 };
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
-use crate::values::report::{Notice, Part, Scanned, Stored};
+use crate::values::report::{Notice, Part, Scanned, Sought, Stored};
 use crate::values::ttl::Ttl;
 
 /// One live connection. Commands are executed in the order in which they were first polled, with
@@ -126,9 +126,10 @@ pub(crate) enum LinkCommand<'a> {
     Write(&'a Claim, &'a Writes<'a>),
     /// What is stored at the key: its value, or the entry of the first holder.
     Read(&'a str),
-    /// One step through the names of all keys that begin with this text, from a cursor that an
+    /// One step through the names of all locks that begin with this text, from a cursor that an
     /// earlier step on this link gave, or 0. A step may find none; its work is bounded.
     Scan {
+        sought: Sought,
         prefix: &'a str,
         cursor: u64,
     },
@@ -363,7 +364,8 @@ typed! {
     last_run(key: &'a str) -> Option<NotDue> = LinkCommand::LastRun(key);
     clear_record(key: &'a str) -> bool = LinkCommand::ClearRecord(key);
     read(key: &'a str) -> Option<String> = LinkCommand::Read(key);
-    scan(prefix: &'a str, cursor: u64) -> Scanned = LinkCommand::Scan { prefix, cursor };
+    scan(sought: Sought, prefix: &'a str, cursor: u64) -> Scanned =
+        LinkCommand::Scan { sought, prefix, cursor };
     tell_evicted(claim: &'a Claim) -> Notice = LinkCommand::TellEvicted(claim);
     inspect(keys: &'a [&'a str], part: Part) -> Vec<Stored> = LinkCommand::Inspect { keys, part };
 }

@@ -4,14 +4,17 @@
 use super::Server;
 use super::key_state::KeyState;
 use super::lock::{self, Lock};
-use crate::values::report::{Part, Stored, StoredLock, StoredSet};
+use crate::values::report::{Part, Sought, Stored, StoredLock, StoredSet};
 
 impl Server {
     /// The keys that begin with this text.
-    pub(crate) fn keys(&mut self, prefix: &str, time: u64) -> Vec<String> {
+    pub(crate) fn keys(&mut self, sought: Sought, prefix: &str, time: u64) -> Vec<String> {
         self.drop_lapsed(time);
-        let locked = self.keys.iter().filter(|(_, it)| it.lock.is_some());
-        let keys = locked.filter(|(key, _)| key.starts_with(prefix));
+        let stored = self.keys.iter().filter(|(_, it)| match sought {
+            Sought::Locks => it.lock.is_some(),
+            Sought::Records => it.record.is_some(),
+        });
+        let keys = stored.filter(|(key, _)| key.starts_with(prefix));
         keys.map(|(key, _)| key.to_string()).collect()
     }
 

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use dlock_harness::polls::{Cut, When, dropped_at};
 use dlock_harness::{RedisServer, Sharded};
-use dlock_runtime::{Eviction, LockError, LockKind, Notice, Refusal};
+use dlock_runtime::{Config, Eviction, LockError, LockKind, Notice, Refusal};
 use dlock_tests::patient;
 use dlock_tests::served::documented_rules;
 
-use super::{Lab, held, keys, list, pool, show, wait};
+use super::{LONG, Lab, held, keys, list, pool, show, wait};
 
 const MANY: usize = 100_000;
 
@@ -102,6 +102,46 @@ async fn by_pattern_and_without_queues_and_counters() {
     );
     assert!(waiting[0].waiting().is_some() && waiting[1].waiting().is_none());
     assert!(waiting[0].holders()[0].remaining().is_some());
+}
+
+/// Beside locks that are free and that are held, in memory and on a server with and without scripts.
+#[tokio::test]
+async fn last_runs_are_listed() {
+    let server = RedisServer::start();
+    let memory = Config::new("memory://");
+    for config in [
+        memory,
+        patient(server.url()),
+        patient(server.url()).without_scripts(),
+    ] {
+        let (pool, all) = (pool(config).await, ["job:a", "job:{b}", "x"]);
+        let admin = pool.admin();
+        for key in all {
+            let ran = held(pool.lock(key).once_per(LONG)).await;
+            ran.release_done().await.unwrap();
+        }
+        let _held = held(pool.lock("job:held")).await;
+        for (pattern, expected) in [
+            ("*", &all[..]),
+            ("job:*", &all[..2]),
+            ("x", &all[2..]),
+            ("job:held", &[]),
+        ] {
+            let (mut records, mut found) = (admin.records(pattern), Vec::new());
+            while let Some(page) = records.next_page().await.unwrap() {
+                found.extend(page);
+            }
+            found.sort_by(|(one, _), (other, _)| one.cmp(other));
+            let keys: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
+            assert_eq!(keys, expected, "{pattern}");
+            assert!(found.iter().all(|(_, run)| run.period() == Some(LONG)));
+        }
+        for key in all {
+            assert!(admin.clear_record(key).await.unwrap(), "{key}");
+        }
+        let left = admin.records("job:*").next_page().await.unwrap();
+        assert!(left.is_none_or(|it| it.is_empty()));
+    }
 }
 
 /// Another namespace's locks show if its name begins with this one's, but not its queues.

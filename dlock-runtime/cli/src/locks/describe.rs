@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_runtime::{Holder, HolderReport, LockReport, WaiterReport};
+use dlock_runtime::{Holder, HolderReport, LastRun, LockReport, WaiterReport};
 use serde_json::{Value, json};
 
 use crate::table::{about, about_or_dash};
@@ -11,6 +11,9 @@ use crate::table::{about, about_or_dash};
 pub(super) const HEADER: [&str; 7] = [
     "KEY", "KIND", "HOLDER", "SINCE", "LEASE", "WAITING", "LONGEST",
 ];
+
+/// The header of [`last_run_row`].
+pub(super) const LAST_RUN: [&str; 4] = ["LAST RUN BY", "BEGAN", "TOOK", "DUE IN"];
 
 /// The lease of what has no time to live.
 const NO_END: &str = "no end";
@@ -98,6 +101,51 @@ pub(super) fn waiter_row(waiter: &WaiterReport) -> [String; 4] {
             waits
         },
     ]
+}
+
+/// The row of a last run.
+pub(super) fn last_run_row(run: &LastRun) -> [String; 4] {
+    let who = match run.started() {
+        Some(_) => format!("{}:{} {}", run.host(), run.pid(), run.function()),
+        None => "(a record that this version can't read)".to_owned(),
+    };
+    [
+        who,
+        age(run).map_or_else(|| about_or_dash(None), |age| format!("{} ago", about(age))),
+        match took(run) {
+            None if run.started().is_some() => "(no end is recorded)".to_owned(),
+            took => about_or_dash(took),
+        },
+        about(run.due_in()),
+    ]
+}
+
+/// How long ago it began, by the server's clock. Of a record that was read for no call, what is left
+/// is of its own period.
+fn age(run: &LastRun) -> Option<Duration> {
+    Some(run.period()?.saturating_sub(run.due_in()))
+}
+
+fn took(run: &LastRun) -> Option<Duration> {
+    run.ended()?.duration_since(run.started()?).ok()
+}
+
+/// Adds the last run to the JSON of its lock.
+pub(super) fn add_last_run(json: &mut Value, run: Option<&LastRun>) {
+    let run = run.map(|run| {
+        let is_known = run.started().is_some();
+        json!({
+            "host": is_known.then(|| run.host()),
+            "pid": is_known.then(|| run.pid()),
+            "function": is_known.then(|| run.function()),
+            "fence": run.fence().map(|fence| fence.to_string()),
+            "age_ms": millis(age(run)),
+            "took_ms": millis(took(run)),
+            "period_ms": millis(run.period()),
+            "due_in_ms": millis(Some(run.due_in())),
+        })
+    });
+    add(json, "last_run", run);
 }
 
 /// The whole report. Fences are text, because a program that reads numbers as `f64` would round

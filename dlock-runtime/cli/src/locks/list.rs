@@ -1,9 +1,9 @@
-//! `dlock ls`: the locks that are held.
+//! `dlock ls`: the locks that are held, or the last runs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error as _;
 
-use dlock_runtime::{Admin, Listing, LockError, LockReport};
+use dlock_runtime::{Admin, LockError, LockPool, LockReport};
 use serde_json::json;
 
 use super::describe;
@@ -27,6 +27,9 @@ pub(crate) async fn list(
 ) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
     args.verbatim.check(&args.pattern, pool.namespace())?;
+    if args.records {
+        return records(&pool, &args, notices).await;
+    }
     if notices.json {
         return lines(&pool.admin(), &args, notices).await;
     }
@@ -40,11 +43,58 @@ pub(crate) async fn list(
     }
     found.print(notices)?;
     if !found.is_all {
-        let message =
-            format!("there are more than {limit}: narrow the pattern, or raise `--limit`");
-        notices.say("more", &message);
+        say_more(notices, limit);
     }
     Ok(found.status())
+}
+
+fn say_more(notices: Notices, limit: usize) {
+    let message = format!("there are more than {limit}: narrow the pattern, or raise `--limit`");
+    notices.say("more", &message);
+}
+
+/// Prints the last runs that match, sorted by key.
+async fn records(pool: &LockPool, args: &ListArgs, notices: Notices) -> Result<u8, Failure> {
+    let usual = if notices.json { usize::MAX } else { ROWS };
+    let limit = args.limit.unwrap_or(usual);
+    let (mut found, mut is_all) = (BTreeMap::new(), true);
+    let mut list = pool.admin().records(args.pattern.as_str()).partial();
+    while let Some(page) = list.next_page().await? {
+        found.extend(page);
+        while found.len() > limit {
+            (is_all, _) = (false, found.pop_last());
+        }
+    }
+    let missing = missing(list.missing());
+    if notices.json {
+        for (key, run) in &found {
+            let mut json = json!({"key": key});
+            describe::add_last_run(&mut json, Some(run));
+            output::print(&format!("{json}\n"))?;
+        }
+        print_missing(&missing)?;
+    } else if found.is_empty() && missing.is_empty() {
+        let place = server::place(pool);
+        notices.say(
+            "none",
+            &format!("no last run is recorded that matches{place}"),
+        );
+    } else {
+        let away = missing
+            .iter()
+            .map(|why| ["(missing)", why, "-", "-", "-"].map(str::to_owned));
+        let rows = found.iter().map(|(key, run)| {
+            let [who, began, took, due_in] = describe::last_run_row(run);
+            [key.clone(), who, began, took, due_in]
+        });
+        let rows: Vec<_> = away.chain(rows).collect();
+        let [who, began, took, due_in] = describe::LAST_RUN;
+        output::print(&table::render(["KEY", who, began, took, due_in], &rows))?;
+    }
+    if !is_all {
+        say_more(notices, limit);
+    }
+    Ok(status_of(list.missing()))
 }
 
 /// One JSON object a line, as they are found; last, one for each server that is missing.
@@ -59,21 +109,25 @@ async fn lines(admin: &Admin, args: &ListArgs, notices: Notices) -> Result<u8, F
         {
             if left == 0 {
                 notices.say("more", "there are more: raise `--limit`");
-                return Ok(status_of(&list));
+                return Ok(status_of(list.missing()));
             }
             left -= 1;
             let lock = describe::json(lock, admin.sees_waiters());
             output::print(&format!("{lock}\n"))?;
         }
     }
-    for why in missing(&list) {
-        output::print(&format!("{}\n", json!({"missing": why})))?;
-    }
-    Ok(status_of(&list))
+    print_missing(&missing(list.missing()))?;
+    Ok(status_of(list.missing()))
 }
 
-fn status_of(list: &Listing) -> u8 {
-    if list.missing().is_empty() {
+/// An object for each server that is missing.
+fn print_missing(why: &[String]) -> Result<(), Failure> {
+    let mut each = why.iter();
+    each.try_for_each(|why| output::print(&format!("{}\n", json!({"missing": why}))))
+}
+
+fn status_of(missing: &[LockError]) -> u8 {
+    if missing.is_empty() {
         0
     } else {
         status::PARTIAL
@@ -81,12 +135,12 @@ fn status_of(list: &Listing) -> u8 {
 }
 
 /// Why each server is missing, which begins with its name.
-fn missing(list: &Listing) -> Vec<String> {
+fn missing(errors: &[LockError]) -> Vec<String> {
     let why = |error: &LockError| match error.source() {
         Some(source) => source.to_string(),
         None => error.to_string(),
     };
-    list.missing().iter().map(why).collect()
+    errors.iter().map(why).collect()
 }
 
 /// The locks that match.
@@ -121,9 +175,9 @@ impl Found {
         Ok(Self {
             locks,
             is_all,
-            missing: missing(&list),
+            missing: missing(list.missing()),
             has_queue: admin.sees_waiters(),
-            status: status_of(&list),
+            status: status_of(list.missing()),
         })
     }
 

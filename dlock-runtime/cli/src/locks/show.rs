@@ -1,6 +1,6 @@
 //! `dlock show` and `dlock evict`: one lock.
 
-use dlock_runtime::{Eviction, Fingerprint, Key, LockReport, Notice};
+use dlock_runtime::{Eviction, Fingerprint, Key, LockPool, LockReport, Notice};
 use serde_json::json;
 
 use super::describe;
@@ -23,22 +23,34 @@ pub(crate) async fn show(
     let admin = pool.admin();
     let lock = admin.show(Key::verbatim(key)).await?;
     let has_queue = admin.sees_waiters();
-    if lock.is_none() {
+    // Where nobody queues, no job runs once per period either.
+    let last_run = if has_queue {
+        admin.record(Key::verbatim(key)).await?
+    } else {
+        None
+    };
+    if lock.is_none() && last_run.is_none() {
         args.verbatim.check_key(key, pool.namespace())?; // a template is no lock that could be free
     }
-    let text = match (&lock, notices.json) {
-        (Some(lock), true) => format!("{}\n", describe::json(lock, has_queue)),
-        (Some(lock), false) => text(lock, has_queue),
-        (None, true) => format!("{}\n", describe::json_of_free(key, has_queue)),
-        (None, false) => {
-            let (key, place) = (visible(key), server::place(&pool));
-            if has_queue {
-                format!("{key} is free, and nobody waits for it{place}\n")
-            } else {
-                format!("{key} is free{place}; {UNSEEN}\n")
-            }
-        }
+    if notices.json {
+        let mut json = match &lock {
+            Some(lock) => describe::json(lock, has_queue),
+            None => describe::json_of_free(key, has_queue),
+        };
+        describe::add_last_run(&mut json, last_run.as_ref());
+        return output::print(&format!("{json}\n")).map(|()| 0);
+    }
+    let (shown, place) = (visible(key), server::place(&pool));
+    let mut text = match &lock {
+        Some(lock) => text(lock, has_queue),
+        None if has_queue => format!("{shown} is free, and nobody waits for it{place}\n"),
+        None => format!("{shown} is free{place}; {UNSEEN}\n"),
     };
+    if let Some(run) = &last_run {
+        let rows = [describe::last_run_row(run)];
+        text.push('\n');
+        text.push_str(&table::render(describe::LAST_RUN, &rows));
+    }
     output::print(&text).map(|()| 0)
 }
 
@@ -82,7 +94,7 @@ fn text(lock: &LockReport, has_queue: bool) -> String {
     parts.join("\n")
 }
 
-/// Releases a lock in its holder's stead.
+/// Releases a lock in its holder's stead, or removes the record of its last run.
 pub(crate) async fn evict(
     args: EvictArgs,
     url: Option<&str>,
@@ -90,7 +102,10 @@ pub(crate) async fn evict(
 ) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
     args.verbatim.check(&args.key, pool.namespace())?;
-    let holder: Fingerprint = args.holder.parse()?;
+    let Some(holder) = &args.holder else {
+        return forget(&args.key, &pool, notices).await;
+    };
+    let holder: Fingerprint = holder.parse()?;
     let key = visible(&args.key);
     let eviction = pool
         .admin()
@@ -124,6 +139,36 @@ pub(crate) async fn evict(
         output::print(&format!("{message}\n"))?;
     } else {
         notices.say(word, &message);
+    }
+    Ok(status)
+}
+
+/// Removes the record of the last run.
+async fn forget(key: &str, pool: &LockPool, notices: Notices) -> Result<u8, Failure> {
+    let admin = pool.admin();
+    let last_run = admin.record(Key::verbatim(key)).await?;
+    let is_removed = admin.clear_record(Key::verbatim(key)).await?;
+    let (status, word) = if is_removed {
+        (0, "removed")
+    } else {
+        (status::NO, "no_record")
+    };
+    let shown = visible(key);
+    if notices.json {
+        let mut json = json!({"key": key, "result": word});
+        describe::add_last_run(&mut json, last_run.as_ref());
+        output::print(&format!("{json}\n"))?;
+    } else if is_removed {
+        let of = last_run.map_or_else(String::new, |run| format!(" ({run})"));
+        output::print(&format!(
+            "{shown}: removed the record of the last run{of}; the next call runs\n"
+        ))?;
+    } else {
+        let place = server::place(pool);
+        notices.say(
+            word,
+            &format!("{shown} has no record of a last run{place}: nothing was changed"),
+        );
     }
     Ok(status)
 }

@@ -34,6 +34,8 @@ pub(crate) async fn lead(
         wait: Some(Wait::Forever),
         skip: false,
         min_hold: None,
+        once_per: None,
+        after_crash: None,
         grace,
         busy_status: status::BUSY,
         lost_status: status::LOST,

@@ -26,7 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_runtime::{
-    Concern, Key, LockError, LockGuard, LockInfo, LockListener, LockPool, LostCause, Release, Wait,
+    __private, Concern, Key, LockError, LockGuard, LockInfo, LockListener, LockPool, LostCause,
+    Release, Wait,
 };
 use rustix::process::{Pid, Signal};
 use tokio::sync::{Notify, mpsc};
@@ -157,6 +158,12 @@ impl Run {
         if let Some(min_hold) = self.args.min_hold {
             request = request.min_hold(min_hold);
         }
+        if let Some(period) = self.args.once_per {
+            request = request.once_per(period);
+        }
+        if let Some(after_crash) = self.args.after_crash {
+            request = request.after_crash(after_crash);
+        }
         if self.args.skip {
             request = request.wait(Wait::Once);
         } else if let Some(wait) = self.args.wait {
@@ -176,9 +183,9 @@ impl Run {
 
     /// A failure to take the lock, with the status that the caller chose.
     fn failed(&self, error: LockError) -> Failure {
-        let is_busy = error.is_busy();
+        let was_skipped = error.is_busy() || error.is_not_due();
         let mut failure = Failure::from(error);
-        if is_busy {
+        if was_skipped {
             failure.status = self.args.busy_status;
         }
         failure
@@ -187,6 +194,7 @@ impl Run {
     /// Runs the command to its end.
     async fn command(&mut self, guard: &LockGuard) -> Result<Ended, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
+            __private::run_failed(guard);
             Failure::internal(format!(
                 "can't start the process that watches the command: {error}; nothing was run"
             ))
@@ -276,7 +284,14 @@ impl Run {
             ),
             (None, Some(Why::Lost) | None) => {}
         }
-        match guard.release().await {
+        let has_run = self.args.once_per.is_some() && ended.status == 0;
+        let released = if has_run {
+            guard.release_done().await
+        } else {
+            __private::run_failed(&guard);
+            guard.release().await
+        };
+        match released {
             Err(LockError::Lost { cause, .. }) if cause != LostCause::Unclear => {
                 let cause = match cause {
                     LostCause::Deadline => "its lease was over: the server could not be reached in time or refused to renew it, or this machine stood still".to_owned(),
@@ -285,9 +300,14 @@ impl Run {
                 Err(lost(&format!("when the command had ended, {cause}")))
             }
             Err(_) => {
+                let run = if has_run {
+                    "; this run may not be recorded"
+                } else {
+                    ""
+                };
                 self.notices.say(
                     "unconfirmed",
-                    &format!("the release of {key} was not confirmed; it is free when its lease ends, {} after the last renewal", dlock_grammar::duration::format(self.ttl)),
+                    &format!("the release of {key} was not confirmed; it is free when its lease ends, {} after the last renewal{run}", dlock_grammar::duration::format(self.ttl)),
                 );
                 Ok(ended.status)
             }

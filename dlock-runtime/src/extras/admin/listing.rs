@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use crate::driver::core::Core;
 use crate::link::command_error::CommandError;
+use crate::link::offers::WantedOffer;
 use crate::link::{Answer, Link, joined};
+use crate::rules::commands::NotDue;
 use crate::values::error::LockError;
 use crate::values::key::Key;
+use crate::values::record::LastRun;
 use crate::values::report::pattern::Pattern;
-use crate::values::report::{LockReport, Part, Stored};
+use crate::values::report::{LockReport, Part, Sought, Stored};
 
 /// The most locks on one page.
 const PAGE: usize = 50;
@@ -34,6 +37,7 @@ const FIRST_FEW: usize = 4;
 #[must_use = "it asks the server only when `next_page` is called"]
 pub struct Listing {
     core: Arc<Core>,
+    sought: Sought,
     pattern: Pattern,
     part: Part,
     is_connected: bool,
@@ -56,6 +60,7 @@ pub struct Listing {
 impl Listing {
     pub(super) fn of(core: Arc<Core>, pattern: &str) -> Self {
         Self {
+            sought: Sought::Locks,
             pattern: Pattern::parse(pattern),
             part: Part {
                 from: 0,
@@ -122,6 +127,13 @@ impl Listing {
     /// # Ok(()) }
     /// ```
     pub async fn next_page(&mut self) -> Result<Option<Vec<LockReport>>, LockError> {
+        let only = self.only()?;
+        let page = self.page(only.as_ref()).await;
+        page.map_err(|error| self.core.error(error, only.as_ref()))
+    }
+
+    /// The one key that is asked for, if the pattern names one.
+    fn only(&self) -> Result<Option<Key>, LockError> {
         self.core.check_process()?;
         let literal = self.pattern.literal();
         let only = literal.map(|literal| self.name(literal)).transpose()?;
@@ -130,11 +142,18 @@ impl Listing {
                 "a list walks through the keys of one server, and with `counter_per_slot` a proxy shards: give the whole key of a lock, or list with a pool for each shard",
             ));
         }
-        let page = self.page(only.as_ref()).await;
-        page.map_err(|error| self.core.error(error, only.as_ref()))
+        Ok(only)
     }
 
     async fn page(&mut self, only: Option<&Key>) -> Result<Option<Vec<LockReport>>, CommandError> {
+        if !self.find(only).await? {
+            return Ok(None);
+        }
+        self.read_page().await.map(Some)
+    }
+
+    /// Looks for the next page; `false` after the last.
+    async fn find(&mut self, only: Option<&Key>) -> Result<bool, CommandError> {
         self.connect(only).await?;
         if let Some(key) = only.filter(|_| !self.is_over) {
             self.found.push_back(key.as_str().to_owned());
@@ -145,10 +164,7 @@ impl Listing {
             self.step().await?;
             steps += 1;
         }
-        if self.found.is_empty() && self.is_over {
-            return Ok(None);
-        }
-        self.read_page().await.map(Some)
+        Ok(!(self.found.is_empty() && self.is_over))
     }
 
     /// The connections of this pass.
@@ -182,7 +198,8 @@ impl Listing {
             return Ok(());
         };
         let prefix = settings.namespace.clone() + &self.pattern.prefix();
-        let scan = link.scan(&prefix, self.cursor, settings.command_timeout);
+        let within = settings.command_timeout;
+        let scan = link.scan(self.sought, &prefix, self.cursor, within);
         let step = match scan.await {
             Ok(step) => step,
             Err(error) => {
@@ -261,15 +278,121 @@ impl Listing {
             }
         }
         let done = keys.len();
-        failed
-            .into_iter()
-            .try_for_each(|error| self.leave_out(error))?;
-        self.found.drain(..done);
+        self.done(done, failed)?;
         Ok(reports)
+    }
+
+    /// So many of those found are read, or failed.
+    fn done(&mut self, keys: usize, failed: Vec<CommandError>) -> Result<(), CommandError> {
+        let mut failed = failed.into_iter();
+        failed.try_for_each(|error| self.leave_out(error))?;
+        self.found.drain(..keys);
+        Ok(())
     }
 
     fn name(&self, bare: String) -> Result<Key, LockError> {
         Ok(Key::verbatim(bare).in_namespace(&self.core.settings().namespace)?)
+    }
+}
+
+/// A pass through the records of last runs of the jobs that run [once per
+/// period](crate::LockRequest::once_per), from [`Admin::records`](crate::Admin::records).
+///
+/// It goes through the keys as a [`Listing`] does, and returns a record that is stored all the time at
+/// least once.
+#[must_use = "it asks the server only when `next_page` is called"]
+pub struct Records(Listing);
+
+impl Records {
+    pub(super) fn of(core: Arc<Core>, pattern: &str) -> Self {
+        Self(Listing {
+            sought: Sought::Records,
+            ..Listing::of(core, pattern)
+        })
+    }
+
+    /// Leaves out masters, as [`Listing::partial`].
+    pub fn partial(self) -> Self {
+        Self(self.0.partial())
+    }
+
+    /// Returns why masters were left out, as [`Listing::missing`].
+    #[must_use]
+    pub fn missing(&self) -> &[LockError] {
+        self.0.missing()
+    }
+
+    /// Returns the next records, at most 50, each with its job's key; `None` after the last. A page may
+    /// be empty.
+    ///
+    /// # Errors
+    /// As [`Listing::next_page`]; [`LockError::Config`] with several servers, where no job runs once per
+    /// period.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: the next call returns the same records.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// use std::time::Duration;
+    ///
+    /// let nightly = pool.lock("job:nightly").once_per(Duration::from_secs(20 * 3600));
+    /// nightly.acquire().await?.release_done().await?;
+    ///
+    /// let (mut records, mut keys) = (pool.admin().records("job:*"), Vec::new());
+    /// while let Some(page) = records.next_page().await? {
+    ///     keys.extend(page.into_iter().map(|(key, _)| key));
+    /// }
+    /// assert_eq!(keys, ["job:nightly"]);
+    /// # Ok(()) }
+    /// ```
+    pub async fn next_page(&mut self) -> Result<Option<Vec<(String, LastRun)>>, LockError> {
+        self.0.core.offers(WantedOffer::Records)?;
+        let only = self.0.only()?;
+        let page = self.page(only.as_ref()).await;
+        page.map_err(|error| self.0.core.error(error, only.as_ref()))
+    }
+
+    async fn page(
+        &mut self,
+        only: Option<&Key>,
+    ) -> Result<Option<Vec<(String, LastRun)>>, CommandError> {
+        if !self.0.find(only).await? {
+            return Ok(None);
+        }
+        let (settings, backend) = (self.0.core.settings(), self.0.core.backend());
+        let (connect, within) = (settings.connect_timeout, settings.command_timeout);
+        let keys: Vec<&str> = self.0.found.iter().take(PAGE).map(String::as_str).collect();
+        let each = keys.iter().map(|key| -> Answer<'_, Option<NotDue>> {
+            Box::pin(async move {
+                let link = backend.link(key, connect).await?;
+                link.last_run(key, within).await
+            })
+        });
+        let (mut records, mut failed) = (Vec::new(), Vec::new());
+        for (key, read) in keys.iter().zip(joined::all(each.collect()).await) {
+            let bare = key.strip_prefix(&settings.namespace).unwrap_or(key);
+            match read {
+                Ok(Some(it)) => {
+                    let run = LastRun::of(&it.record, it.time, it.left);
+                    records.push((bare.to_owned(), run));
+                }
+                Ok(None) => {} // its period is over
+                Err(error) => failed.push(error),
+            }
+        }
+        let done = keys.len();
+        self.0.done(done, failed)?;
+        Ok(Some(records))
+    }
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Records").field(&self.0).finish()
     }
 }
 

@@ -10,7 +10,7 @@ mod watch;
 use std::fmt;
 use std::sync::Arc;
 
-pub use self::listing::Listing;
+pub use self::listing::{Listing, Records};
 pub use self::watch::{Change, LockChange, Watch};
 use crate::driver::core::Core;
 use crate::link::Link;
@@ -241,6 +241,12 @@ impl Admin {
             .await
             .map_err(|error| self.0.error(error, Some(&key)))?;
         Ok(found.map(|it| LastRun::of(&it.record, it.time, it.left)))
+    }
+
+    /// Lists the records of last runs whose keys match a pattern, as [`list`](Self::list) lists locks,
+    /// page by page; nothing is sent before [`Records::next_page`]. It needs `+scan`, too.
+    pub fn records(&self, pattern: impl Into<String>) -> Records {
+        Records::of(self.0.clone(), &pattern.into())
     }
 
     /// Removes the record of the last run, so that the next caller runs the job; returns whether there

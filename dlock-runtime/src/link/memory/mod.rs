@@ -270,9 +270,9 @@ impl MemoryShared {
             LinkCommand::LastRun(key) => server.last_run(key, time).into(),
             LinkCommand::ClearRecord(key) => server.clear_record(key, time).into(),
             LinkCommand::Read(key) => server.read(key, time).into(),
-            LinkCommand::Scan { prefix, .. } => Scanned {
+            LinkCommand::Scan { sought, prefix, .. } => Scanned {
                 cursor: 0,
-                keys: server.keys(prefix, time),
+                keys: server.keys(sought, prefix, time),
             }
             .into(),
             LinkCommand::Inspect { keys, part } => {

@@ -208,6 +208,25 @@ impl Names {
         }
     }
 
+    /// What the names of all records begin with.
+    pub(crate) fn records(&self) -> String {
+        format!("{}@r", self.namespace)
+    }
+
+    /// The lock whose record has this name, if it is one.
+    pub(crate) fn of_record(&self, name: &str) -> Option<String> {
+        let rest = name.strip_prefix(self.namespace())?;
+        let (plain, tagged) = (
+            CompanionLetter::Record.before(),
+            CompanionLetter::Record.before_tagged(),
+        );
+        let lock = match rest.strip_prefix(plain) {
+            Some(lock) => lock.strip_suffix('}')?.to_owned(),
+            None => [self.namespace(), rest.strip_prefix(tagged)?].concat(),
+        };
+        (self.of(&lock).record() == name).then_some(lock)
+    }
+
     /// For the queues of many locks.
     pub(crate) fn queues(&self) -> QueueNames<'_> {
         let text = [&*self.namespace, CompanionLetter::Queue.before()].concat();

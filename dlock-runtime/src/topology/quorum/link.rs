@@ -25,7 +25,7 @@ use crate::rules::commands::{Acquire, Acquired, Cancelled, Claim, GivenBack, Kee
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::node_status::NodeStanding;
-use crate::values::report::{Notice, Part, Scanned, Stored};
+use crate::values::report::{Notice, Part, Scanned, Sought, Stored};
 
 /// Begins the error of a lock that too few nodes voted for.
 pub(super) const VOTES_OF: &str = "a lock needs the votes of";
@@ -190,7 +190,11 @@ impl Link for QuorumLink {
             }
             LinkCommand::Holds(_) => replied(self.tally(command, within)),
             LinkCommand::Read(_) => replied(self.most::<Option<String>>(command, within)),
-            LinkCommand::Scan { prefix, cursor } => replied(self.scan(prefix, cursor, within)),
+            LinkCommand::Scan {
+                sought,
+                prefix,
+                cursor,
+            } => replied(self.scan(sought, prefix, cursor, within)),
             LinkCommand::Inspect { keys, part } => replied(self.inspect(keys, part, within)),
             LinkCommand::TellEvicted(_) => replied(self.tell_evicted(command, within)),
             LinkCommand::Ping => replied(self.ping(within)),
@@ -228,6 +232,7 @@ impl QuorumLink {
     /// of them.
     async fn scan(
         &self,
+        sought: Sought,
         prefix: &str,
         cursor: u64,
         within: Duration,
@@ -252,7 +257,7 @@ impl QuorumLink {
         let next = connected.next().map(|(next, _)| next);
         let next = |failed| next.map_or(0, |next| number(next, failed));
         let node: Arc<dyn Link> = node;
-        match node.scan(prefix, cursor & OF_NODE, within).await {
+        match node.scan(sought, prefix, cursor & OF_NODE, within).await {
             Ok(mut scanned) => {
                 scanned.cursor = match scanned.cursor & OF_NODE {
                     0 => next(failed),

@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::fingerprint::Fingerprint;
-pub(crate) use self::stored::{HolderSearch, Part, Scanned, Stored, StoredLock, StoredSet};
+pub(crate) use self::stored::{HolderSearch, Part, Scanned, Sought, Stored, StoredLock, StoredSet};
 use super::fence::Fence;
 use super::holder::Holder;
 

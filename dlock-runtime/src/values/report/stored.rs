@@ -23,6 +23,15 @@ pub(crate) struct Part {
     pub(crate) most: usize,
 }
 
+/// Which locks a pass through the server's keys looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sought {
+    /// Those at whose own key something is stored.
+    Locks,
+    /// Those beside which the record of a last run is stored.
+    Records,
+}
+
 /// One step through the server's keys.
 #[derive(Debug)]
 pub(crate) struct Scanned {

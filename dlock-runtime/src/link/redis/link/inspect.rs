@@ -19,7 +19,7 @@ use crate::link::redis::reply;
 use crate::link::redis::scripts::{self, CallBy};
 use crate::values::error::Refusal;
 use crate::values::report::pattern::beginning_with;
-use crate::values::report::{Part, Scanned, Stored, StoredLock, StoredSet};
+use crate::values::report::{Part, Scanned, Sought, Stored, StoredLock, StoredSet};
 
 /// How many keys one step looks at.
 const KEYS_AT_ONCE: usize = 100;
@@ -30,20 +30,31 @@ const EACH: usize = 5;
 impl RedisLink {
     pub(super) async fn scan(
         &self,
+        sought: Sought,
         prefix: &str,
         cursor: u64,
         within: Duration,
     ) -> Result<Scanned, CommandError> {
+        let names = &self.connection.names;
+        let begins = match sought {
+            Sought::Locks => beginning_with(prefix),
+            Sought::Records => beginning_with(&names.records()),
+        };
         let mut scan = redis::pipe();
         scan.cmd("SCAN").arg(cursor);
-        scan.arg("MATCH").arg(beginning_with(prefix));
+        scan.arg("MATCH").arg(begins);
         scan.arg("COUNT").arg(KEYS_AT_ONCE);
         let (answers, _) = self.connection.exchange(scan, within).await?;
         let answer = answers.first().unwrap_or(&Value::Nil);
         self.connection
             .error_of_answer(answer)
             .map_or(Ok(()), Err)?;
-        scanned(answer).ok_or_else(|| reply::unexpected("SCAN", answer))
+        let mut scanned = scanned(answer).ok_or_else(|| reply::unexpected("SCAN", answer))?;
+        if sought == Sought::Records {
+            let locks = scanned.keys.iter().filter_map(|it| names.of_record(it));
+            scanned.keys = locks.filter(|it| it.starts_with(prefix)).collect();
+        }
+        Ok(scanned)
     }
 
     pub(super) async fn inspect(

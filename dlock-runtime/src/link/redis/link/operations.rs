@@ -92,7 +92,11 @@ impl Link for RedisLink {
             LinkCommand::LastRun(key) => replied(self.last_run(key, within)),
             LinkCommand::ClearRecord(key) => replied(self.clear_record(key, within)),
             LinkCommand::Read(key) => replied(self.read(key, within)),
-            LinkCommand::Scan { prefix, cursor } => replied(self.scan(prefix, cursor, within)),
+            LinkCommand::Scan {
+                sought,
+                prefix,
+                cursor,
+            } => replied(self.scan(sought, prefix, cursor, within)),
             LinkCommand::Inspect { keys, part } => replied(self.inspect(keys, part, within)),
             LinkCommand::TellEvicted(claim) => replied(self.tell_evicted(claim, within)),
             LinkCommand::Ping => replied(self.ping(within)),

@@ -59,6 +59,31 @@ fn a_queue_is_in_the_slot_of_its_lock() {
     }
 }
 
+/// And no other name is taken for a record's.
+#[test]
+fn a_record_is_in_the_slot_of_its_lock_and_names_it() {
+    let names = Names::new("shop:", false);
+    for (lock, record) in [
+        ("shop:item:7", "shop:@r:{shop:item:7}"),
+        ("shop:{u:1}:cart", "shop:@r#{u:1}:cart"),
+    ] {
+        assert_eq!(names.of(lock).record(), record);
+        assert_eq!(slot(record), slot(lock), "{lock}");
+        assert_eq!(names.of_record(record).as_deref(), Some(lock));
+        assert!(record.starts_with(&names.records()));
+    }
+    for other in [
+        "shop:item:7",
+        "shop:@w:{shop:item:7}",
+        "shop:@r:{shop:item:7",
+        "shop:@r:{shop:{u:1}}",
+        "shop:@r#item:7",
+        "else:@r:{shop:item:7}",
+    ] {
+        assert_eq!(names.of_record(other), None, "{other}");
+    }
+}
+
 #[test]
 fn a_counter_per_slot_is_in_the_slot_of_its_locks() {
     let names = Names::new("shop:", true);
