@@ -153,8 +153,8 @@ fn a_channel_is_in_the_namespace() {
 /// for them.
 fn texts(most: u32) -> Vec<String> {
     let pieces = [
-        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@h:{", "@h#", "@s:{", "@s#",
-        "@fence", "@quorum", ":{a}",
+        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@h:{", "@h#", "@r:{", "@r#",
+        "@s:{", "@s#", "@fence", "@quorum", ":{a}",
     ];
     let mut texts = vec![String::new()];
     for _ in 0..most {
@@ -176,6 +176,7 @@ enum Role {
     Waiting(String),
     Alive(String),
     Hints(String),
+    Record(String),
     Quorum,
     Counter,
     /// A counter per slot; those of all hash tags are reserved.
@@ -231,6 +232,7 @@ fn a_name_belongs_to_one_thing_of_one_namespace() {
                 (alive, Role::Alive(lock.to_owned())),
                 counter,
                 (of.hints.text(), Role::Hints(lock.to_owned())),
+                (of.record(), Role::Record(lock.to_owned())),
                 (slots, Role::Slots(lock.to_owned())),
             ]);
         }
