@@ -153,8 +153,8 @@ fn a_channel_is_in_the_namespace() {
 /// for them.
 fn texts(most: u32) -> Vec<String> {
     let pieces = [
-        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@h:{", "@h#", "@r:{", "@r#",
-        "@s:{", "@s#", "@fence", "@quorum", ":{a}",
+        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@h:{", "@r:{", "@r#", "@s#",
+        "@fence", "@quorum", ":{a}",
     ];
     let mut texts = vec![String::new()];
     for _ in 0..most {
