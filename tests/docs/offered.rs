@@ -15,6 +15,7 @@ use crate::page::Page;
 
 const CONFIG: &str = "dlock-runtime/src/values/config/mod.rs";
 const DURABILITY: &str = "dlock-runtime/src/values/config/durability.rs";
+const REQUEST: &str = "dlock-runtime/src/driver/request/mod.rs";
 const KIND: &str = "dlock-runtime/src/driver/request/kind/mod.rs";
 const POOL: &str = "dlock-runtime/src/driver/pool.rs";
 const WRITE: &str = "dlock-runtime/src/driver/guard/write.rs";
@@ -25,15 +26,17 @@ const TOPOLOGIES: &str = "docs/topologies/which.md";
 
 const SECOND: Duration = Duration::from_secs(1);
 const WRITES: &str = "guarded writes";
+const ONCE_PER: &str = "once_per";
 
 type Names = BTreeSet<String>;
 type Request = (&'static str, fn(&LockPool) -> LockRequest);
 type Setting = (&'static str, fn(Config) -> Config);
 
 /// What a program can ask for, by the attribute's names.
-const REQUESTS: [Request; 7] = [
+const REQUESTS: [Request; 8] = [
     ("fair", |pool| pool.lock("fair").fair()),
     ("keys", |pool| pool.lock_all(["one", "other"])),
+    (ONCE_PER, |pool| pool.lock("once").once_per(SECOND)),
     ("owner", |pool| pool.lock("owner").reentrant().owner("a")),
     ("permits", |pool| pool.lock("permits").permits(2)),
     ("read", |pool| pool.lock("read").read()),
@@ -141,7 +144,7 @@ async fn what_a_topology_refuses_is_said_where_it_is_chosen() {
     assert_eq!(cluster, in_the_table("redis+cluster://"));
     let quorum = refused_requests(&nodes).await;
     let mut kinds = quorum.clone();
-    kinds.remove(WRITES);
+    kinds.retain(|it| it != WRITES && it != ONCE_PER);
     let mut all = quorum.clone();
     let settings = refused_settings(&nodes).await;
     assert_eq!(settings, in_the_table("redlock://"));
@@ -171,6 +174,7 @@ async fn what_a_topology_refuses_is_said_where_it_is_chosen() {
         let (path, function) = match name {
             "keys" => (POOL, "lock_all"),
             WRITES => (WRITE, "write"),
+            ONCE_PER => (REQUEST, ONCE_PER),
             kind => (KIND, kind),
         };
         let said = refused_with(&text(path), function);

@@ -46,8 +46,8 @@ pub fn check(key: &str) -> Result<(), KeyError> {
 /// Refuses names that a longer namespace has for dlock's own keys. With `shop:` in front of the
 /// `@`, these are the keys of the namespace `<ours>shop:` for its counter, its quorum, its counters
 /// by hash slot and those of a lock's named slots (the latter kept for a later version), and for
-/// the queue and the hints of a key without and with a hash tag. A namespace has neither braces nor
-/// an `@`.
+/// the queue, the hints and the record of a key without and with a hash tag. A namespace has neither
+/// braces nor an `@`.
 fn check_companion(key: &str) -> Result<(), KeyError> {
     if !key
         .bytes()
@@ -61,10 +61,10 @@ fn check_companion(key: &str) -> Result<(), KeyError> {
     let in_braces =
         |rest: Option<&str>| rest.is_some_and(|it| it.starts_with('{') && it.ends_with('}'));
     let is_ours = ["fence", "quorum"].contains(&name)
-        || ["fence:", "w:", "a:", "h:", "s:"]
+        || ["fence:", "w:", "a:", "h:", "r:", "s:"]
             .iter()
             .any(|it| in_braces(name.strip_prefix(it)))
-        || ["w#", "a#", "h#", "s#"]
+        || ["w#", "a#", "h#", "r#", "s#"]
             .iter()
             .any(|it| name.strip_prefix(it).is_some_and(|bare| bare.contains('{')));
     if is_ours && !namespace.contains('{') {

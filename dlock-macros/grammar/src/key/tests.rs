@@ -49,6 +49,8 @@ fn refuses_keys() {
         ("a@a:{b}", KeyError::Companion { at: 1 }),
         ("a@w#{b}", KeyError::Companion { at: 1 }),
         ("a@a#b{c}d", KeyError::Companion { at: 1 }),
+        ("a@r:{b}", KeyError::Companion { at: 1 }),
+        ("a@r#b{c}d", KeyError::Companion { at: 1 }),
         ("a\n", KeyError::Hidden { at: 1 }),
         ("a\u{0}", KeyError::Hidden { at: 1 }),
         ("ab\u{7f}", KeyError::Hidden { at: 2 }),

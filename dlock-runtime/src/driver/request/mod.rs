@@ -187,7 +187,7 @@ impl LockRequest {
     /// [`LockError::NotDue`], without waiting, or as soon as another process has run the job. The run
     /// is recorded by [`run_once_per`](Self::run_once_per) and
     /// [`LockGuard::release_done`](crate::LockGuard::release_done). It is not a schedule: for a daily
-    /// job say 20 hours, a day less the largest difference between two starts.
+    /// job say 20 hours, a day less the largest difference between two starts. Refused with `redlock://`.
     ///
     /// # Examples
     ///

@@ -291,7 +291,7 @@ fn eviction(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
         Concern::Eviction,
         Harms,
         format_args!(
-            "with `maxmemory-policy {policy}` a server whose memory is full deletes locks that are held, so two may hold one"
+            "with `maxmemory-policy {policy}` a server whose memory is full deletes locks that are held, so two may hold one, and records of `once_per`, so a job may run again within its period"
         ),
         "type `CONFIG SET maxmemory-policy noeviction`, then `CONFIG REWRITE`",
     )))

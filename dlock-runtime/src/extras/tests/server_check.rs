@@ -80,6 +80,23 @@ fn a_node_without_an_aof_can_lose_locks_and_not_their_exclusion() {
     assert!(risk(true).contains("restarted before this one votes again"));
 }
 
+/// Each policy may delete both, because both have a time to live.
+#[test]
+fn what_evicts_locks_evicts_records_too() {
+    for policy in ["allkeys-lru", "volatile-ttl"] {
+        let limit = ("maxmemory", "10485760");
+        let found = found(&info(&[("maxmemory_policy", policy), limit]));
+        let risk = found[0].risk();
+        for lost in [
+            policy,
+            "two may hold one",
+            "may run again within its period",
+        ] {
+            assert!(risk.contains(lost), "{lost}: {risk}");
+        }
+    }
+}
+
 fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {
     let found = found(answers);
     found.iter().map(|it| (it.concern(), it.weight())).collect()

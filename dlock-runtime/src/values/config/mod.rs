@@ -132,8 +132,9 @@ impl Config {
     /// and costs a command at each of them. `docs/topologies/several-servers.md` in the repository says what it
     /// promises. Every program of a fleet must name the same nodes and the same
     /// [`max_ttl`](Self::max_ttl). Refused, with the reason:
-    /// [`permits`](crate::LockRequest::permits), [`fair`](crate::LockRequest::fair), [guarded
-    /// writes](crate::LockGuard::write), [`repair_missing_ttl`](Self::repair_missing_ttl),
+    /// [`permits`](crate::LockRequest::permits), [`fair`](crate::LockRequest::fair),
+    /// [`once_per`](crate::LockRequest::once_per), [guarded writes](crate::LockGuard::write),
+    /// [`repair_missing_ttl`](Self::repair_missing_ttl),
     /// [`without_scripts`](Self::without_scripts), [`counter_per_slot`](Self::counter_per_slot),
     /// [`max_in_flight`](Self::max_in_flight), [`min_replicas`](Self::min_replicas),
     /// [`min_aof`](Self::min_aof), and nodes that are replicas or have some.

@@ -178,7 +178,7 @@ fn a_channel_is_in_the_namespace() {
 /// for them.
 fn texts(most: u32) -> Vec<String> {
     let pieces = [
-        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@h:{", "@h#", "@s:{", "@s#",
+        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@h:{", "@r:{", "@r#", "@s#",
         "@fence", "@quorum", ":{a}",
     ];
     let mut texts = vec![String::new()];
@@ -201,6 +201,7 @@ enum Role {
     Waiting(String),
     Alive(String),
     Hints(String),
+    Record(String),
     Quorum,
     Counter,
     /// A counter per slot; those of all hash tags are reserved.
@@ -256,6 +257,7 @@ fn a_name_belongs_to_one_thing_of_one_namespace() {
                 (alive, Role::Alive(lock.to_owned())),
                 counter,
                 (of.hints.text(), Role::Hints(lock.to_owned())),
+                (of.record(), Role::Record(lock.to_owned())),
                 (slots, Role::Slots(lock.to_owned())),
             ]);
         }
