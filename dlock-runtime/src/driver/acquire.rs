@@ -20,7 +20,7 @@ use crate::client::spec::AcquireSpec;
 use crate::client::{PastTry, PastTurn};
 use crate::link::command_error::CommandError;
 use crate::rules::commands::{Keep, RunNote, RunOutcome};
-use crate::values::bounds::AfterCrash;
+use crate::values::bounds::OncePer;
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
 use crate::values::holder::Holder;
@@ -229,8 +229,7 @@ async fn begin_confirmed(
 
 /// Whether the run is recorded before its body.
 fn runs_at_most_once(spec: &AcquireSpec) -> bool {
-    let once_per = spec.terms.bounds.once_per;
-    once_per.is_some_and(|it| it.after_crash == AfterCrash::Skip)
+    (spec.terms.bounds.once_per).is_some_and(OncePer::is_at_most_once)
 }
 
 fn run_of(grant: &Grant) -> RunNote {
@@ -262,11 +261,11 @@ pub(super) fn is_short(spec: &AcquireSpec, grant: &Grant) -> bool {
 pub(super) fn keep_what_stays(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> bool {
     let bounds = &spec.terms.bounds;
     let keep = bounds.min_hold.map(|it| Keep::from(grant.time, it));
-    let run = bounds.once_per.map(|_| run_of(grant));
-    if keep.is_none() && run.is_none() {
-        return true;
-    }
-    guard.keep(keep.unwrap_or(Keep::NOT).with(run))
+    let keep = match bounds.once_per {
+        Some(_) => Some(keep.unwrap_or(Keep::NOT).with(run_of(grant))),
+        None => keep,
+    };
+    keep.is_none_or(|keep| guard.keep(keep))
 }
 
 pub(super) fn lost_before_its_body() -> CommandError {

@@ -14,6 +14,7 @@ use crate::link::command_error::CommandError;
 use crate::rules::commands::{Acquire, Acquired, Busy, Claim};
 use crate::rules::queue;
 use crate::values::about::About;
+use crate::values::bounds::OncePer;
 use crate::values::entry::{self, There};
 use crate::values::error::{LockError, Reason, Refusal};
 use crate::values::kind::Kind;
@@ -34,7 +35,7 @@ pub(super) fn prepare(
 ) -> SentAcquire {
     let token = core.tokens().draw();
     let lease = spec.terms.lease();
-    let once_per = spec.terms.bounds.once_per.map(|it| it.period);
+    let once_per = spec.terms.bounds.once_per.map(OncePer::period);
     let about = About {
         host: core.holder_name(),
         pid: token.pid(),
@@ -46,13 +47,13 @@ pub(super) fn prepare(
         key: spec.name().clone(),
         value: entry::write(&spec.kind, token, address, (lease, once_per), &about),
         queues,
+        is_once: once_per.is_some(),
     };
     let command = Acquire {
         claim,
         lease,
         not_after: link.not_after(now, within, lease),
         repair_missing_ttl: core.settings().repair_missing_ttl,
-        is_once: once_per.is_some(),
     };
     let give_up = now.plus(within + queue::longest_stay(lease.get()));
     SentAcquire {
@@ -234,7 +235,8 @@ pub(super) fn in_words(
     why: AcquireRefusal<CommandError>,
 ) -> Option<CommandError> {
     let (refusal, why) = match why {
-        AcquireRefusal::ShutDown => return None,
+        // A job that is not due has words of its own, and one key.
+        AcquireRefusal::ShutDown | AcquireRefusal::NotDue(_) => return None,
         AcquireRefusal::Server(error) => return Some(error),
         AcquireRefusal::LeaseOver => {
             let why = "the lease was over before its grant arrived";
@@ -252,7 +254,6 @@ pub(super) fn in_words(
             Reason::new("the value's layout version is not 1"),
         ),
         AcquireRefusal::WrongKind(there) => (Refusal::WrongKind, wrong_kind(spec, &there)),
-        AcquireRefusal::NotDue(_) => return None, // one key's, and not several keys'
     };
     Some(CommandError::Refused(refusal, why))
 }

@@ -92,6 +92,7 @@ fn cell_of(bounds: Bounds, stops_at_shutdown: bool) -> Arc<LeaseCell> {
     let attempt = Attempt {
         token: Token::of_test(1),
         claim: Claim {
+            is_once: false,
             key: "lock:x".into(),
             value: "1".into(),
             queues: true,
@@ -349,7 +350,6 @@ fn sent(token: Token, claim: &Claim, at: Moment) -> SentAcquire {
             lease: Ttl::new(ms(1000)).unwrap(),
             not_after: u64::MAX,
             repair_missing_ttl: None,
-            is_once: false,
         },
         at,
         give_up: at.plus(ms(60_000)),
@@ -363,6 +363,7 @@ async fn what_was_sent_before_a_shutdown_is_granted_to_nobody_after_it() {
     let (core, spec) = pool.lock("k").spec().unwrap();
     let (token, now) = (Token::of_test(1), core.now());
     let claim = Claim {
+        is_once: false,
         key: "lock:k".into(),
         value: "1|token|h|1|f|1".into(),
         queues: false,
@@ -416,6 +417,7 @@ async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
     let pool = LockPool::connect("memory://").await.unwrap();
     let (token, now) = (Token::of_test(1), pool.core().backend().clock().now());
     let claim = Claim {
+        is_once: false,
         key: "lock:k".into(),
         value: "1|token|h|1|f|1".into(),
         queues: false,

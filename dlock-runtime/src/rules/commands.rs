@@ -22,6 +22,8 @@ pub(crate) struct Claim {
     pub(crate) value: Arc<str>,
     /// Whether it may wait in the key's queue.
     pub(crate) queues: bool,
+    /// Its job runs once per period, as its value says: who grants it looks at the record first.
+    pub(crate) is_once: bool,
 }
 
 impl Claim {
@@ -53,8 +55,6 @@ pub(crate) struct Acquire {
     pub(crate) not_after: u64,
     /// The time to live for a key that has none; `None` leaves it alone.
     pub(crate) repair_missing_ttl: Option<Duration>,
-    /// Its job runs once per period, as its value says: somebody must look at the record first.
-    pub(crate) is_once: bool,
 }
 
 impl Acquire {
@@ -103,15 +103,23 @@ pub(crate) enum Acquired {
     NotDue(NotDue),
 }
 
-/// What stays of a hold that is over. How long its key stays, as a value that matches no token, although
-/// its holder is done (`min_hold`); and what becomes of the record of the last run (`once_per`).
+/// What stays of a hold that is over: how long its key stays, as a value that matches no token, although
+/// its holder is done (`min_hold`); and what becomes of the record of the last run (`once_per`). Small,
+/// because each release has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Keep {
-    until: u64,
-    /// At most this many ms from the release on, whatever the server's clock says.
-    pub(crate) at_most: u64,
-    pub(crate) run: Option<RunNote>,
+    /// The server's time of the grant.
+    since: u64,
+    /// The key stays so many ms from then on, and no more from the release on, whatever the server's
+    /// clock says; 0: it goes.
+    at_most: u32,
+    run: RunPart,
 }
+
+/// How a run that is once per period ended (two bits; 0: there is none), and by how many µs its epoch is
+/// above the time of its grant; all bits: by more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct RunPart(u32);
 
 /// What the record beside a lock is to say of a run, by the holder of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,90 +141,148 @@ pub(crate) enum RunOutcome {
     Failed,
 }
 
+impl RunPart {
+    const NONE: Self = Self(0);
+    const MOST_AHEAD: u32 = u32::MAX >> 2;
+
+    fn of(run: RunNote) -> Self {
+        let ahead = u32::try_from(run.epoch.saturating_sub(run.start)).unwrap_or(u32::MAX);
+        let outcome = match run.outcome {
+            RunOutcome::Unknown => 1,
+            RunOutcome::Succeeded => 2,
+            RunOutcome::Failed => 3,
+        };
+        Self(ahead.min(Self::MOST_AHEAD) << 2 | outcome)
+    }
+
+    fn read(self, start: u64) -> Option<RunNote> {
+        let outcome = match self.0 & 3 {
+            0 => return None,
+            1 => RunOutcome::Unknown,
+            2 => RunOutcome::Succeeded,
+            _ => RunOutcome::Failed,
+        };
+        let ahead = self.0 >> 2;
+        let is_known = ahead < Self::MOST_AHEAD;
+        Some(RunNote {
+            start,
+            epoch: if is_known {
+                start + u64::from(ahead)
+            } else {
+                0
+            },
+            outcome,
+        })
+    }
+}
+
 impl Keep {
     /// It goes at once.
     pub(crate) const NOT: Keep = Keep {
-        until: 0,
+        since: 0,
         at_most: 0,
-        run: None,
+        run: RunPart::NONE,
     };
 
-    /// For `length` from the server's time `from` on.
-    pub(crate) fn from(from: u64, length: Duration) -> Self {
-        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+    /// For `length`, at most a day, from the server's time `since` on.
+    pub(crate) fn from(since: u64, length: Duration) -> Self {
+        let millis = length.as_micros().div_ceil(1000);
         Self {
-            until: from.saturating_add(micros),
-            at_most: micros.div_ceil(1000),
-            run: None,
+            since,
+            at_most: u32::try_from(millis).unwrap_or(u32::MAX),
+            run: RunPart::NONE,
         }
+    }
+
+    /// The same, with what is said of the run that was granted then.
+    pub(crate) fn with(self, run: RunNote) -> Self {
+        let later = self.since.saturating_sub(run.start) / 1000;
+        let at_most = match self.at_most {
+            0 => 0,
+            at_most => at_most.saturating_add(u32::try_from(later).unwrap_or(u32::MAX)),
+        };
+        Self {
+            since: run.start,
+            at_most,
+            run: RunPart::of(run),
+        }
+    }
+
+    /// What is said of a run that is once per period.
+    pub(crate) fn run(self) -> Option<RunNote> {
+        self.run.read(self.since)
+    }
+
+    /// The run has ended so.
+    pub(crate) fn ended(self, outcome: RunOutcome) -> Self {
+        let run = self
+            .run()
+            .map(|run| RunPart::of(RunNote { outcome, ..run }));
+        Self {
+            run: run.unwrap_or(RunPart::NONE),
+            ..self
+        }
+    }
+
+    /// For how many ms at most its key stays.
+    pub(crate) fn at_most(self) -> u64 {
+        u64::from(self.at_most)
     }
 
     /// The same by another clock, which shows `there` when this one shows `here`.
     pub(crate) fn by_another(self, here: u64, there: u64) -> Self {
-        match self.until.saturating_sub(here) {
+        match self.until().saturating_sub(here) {
             0 => Self::NOT,
             left => Self {
-                until: there.saturating_add(left),
+                since: (there.saturating_add(left)).saturating_sub(self.at_most() * 1000),
                 ..self
             },
         }
     }
 
-    /// The same, and what becomes of the record.
-    pub(crate) fn with(self, run: Option<RunNote>) -> Self {
-        Self { run, ..self }
-    }
-
     /// Whether a release must record a run that succeeded.
     pub(crate) fn records_a_run(self) -> bool {
-        self.run
+        self.run()
             .is_some_and(|run| run.outcome == RunOutcome::Succeeded)
     }
 
     /// Whether a release must change the record of the last run.
     pub(crate) fn records(self) -> bool {
-        self.run
+        self.run()
             .is_some_and(|run| run.outcome != RunOutcome::Unknown)
     }
 
     /// How many µs the key stays if it is released at `time`; `None`: it goes.
     pub(crate) fn left(self, time: u64) -> Option<u64> {
-        let left = self.until.saturating_sub(time);
-        Some(left.min(self.at_most.saturating_mul(1000))).filter(|left| *left > 0)
+        let left = self.until().saturating_sub(time);
+        Some(left.min(self.at_most() * 1000)).filter(|left| *left > 0)
+    }
+
+    fn until(self) -> u64 {
+        self.since.saturating_add(self.at_most() * 1000)
     }
 }
 
 /// As the scripts read it (`kept_for` in `lua/release.lua`).
 impl fmt::Display for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self { at_most: 0, .. } => f.write_str("0")?,
-            Self { until, at_most, .. } => write!(f, "{until}:{at_most}")?,
+        match self.at_most {
+            0 => f.write_str("0")?,
+            at_most => write!(f, "{}:{at_most}", self.until())?,
         }
-        match self.run {
-            Some(RunNote {
-                start,
-                epoch,
-                outcome: RunOutcome::Succeeded,
-            }) => {
-                write!(f, ";{start}:{epoch}:done")
-            }
-            Some(RunNote {
-                start,
-                epoch,
-                outcome: RunOutcome::Failed,
-            }) => {
-                write!(f, ";{start}:{epoch}:undone")
-            }
-            None | Some(_) => Ok(()),
+        let Some(RunNote {
+            start,
+            epoch,
+            outcome,
+        }) = self.run()
+        else {
+            return Ok(());
+        };
+        match outcome {
+            RunOutcome::Unknown => Ok(()),
+            RunOutcome::Succeeded => write!(f, ";{start}:{epoch}:done"),
+            RunOutcome::Failed => write!(f, ";{start}:{epoch}:undone"),
         }
-    }
-}
-
-impl RunNote {
-    /// The same, of a run that has ended so.
-    pub(crate) fn ended(self, outcome: RunOutcome) -> Self {
-        Self { outcome, ..self }
     }
 }
 

@@ -131,7 +131,7 @@ impl OnKey<'_> {
     /// have their turn: the head of the queue, or at a node of a quorum who wants to be told.
     pub(crate) fn release(&mut self, claim: &Claim, keep: Keep) -> GivenBack {
         let found = self.state.remove(&claim.value, keep, self.time);
-        let is_recorded = keep.run.is_some_and(|run| {
+        let is_recorded = keep.run().is_some_and(|run| {
             // A release that is repeated may have found the lock the first time.
             let noted = found && self.state.note_run(&claim.value, run, self.time);
             noted || run.outcome == RunOutcome::Succeeded && self.state.is_of_run(run)

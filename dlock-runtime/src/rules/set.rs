@@ -152,7 +152,7 @@ impl Set {
         let gone = self.holders.remove(&held_as);
         if let (Some(left), Some(SetEntry { take, .. })) = (keep.left(time), gone) {
             let kept: Arc<str> = entry::retired(&held_as).into();
-            self.note_lease(&kept, time + keep.at_most * 1000, time);
+            self.note_lease(&kept, time + keep.at_most() * 1000, time);
             self.put(kept, take, time + left, time);
         }
         true

@@ -118,9 +118,9 @@ impl Window {
     }
 
     /// The same, and this is the record of the last run.
-    pub(crate) fn with_record(mut self, record: Option<StoredRecord>) -> Self {
+    pub(crate) fn with_record(mut self, record: Option<&StoredRecord>) -> Self {
         for state in [&mut self.loaded, &mut self.state] {
-            state.record.clone_from(&record);
+            state.record = record.cloned();
         }
         self
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dlock_grammar::hold::{Hold, HoldError};
 
-use super::ttl::Ttl;
+use super::ttl::{self, Ttl};
 
 /// The bounds of a lock besides its ttl.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,9 +25,34 @@ pub(crate) struct Bounds {
 /// How often a job may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OncePer {
-    /// From the start of a run that succeeded, it does not run again for so long.
-    pub(crate) period: Duration,
-    pub(crate) after_crash: AfterCrash,
+    /// In ms: from the start of a run that succeeded, it does not run again for so long. 0 is below the
+    /// least.
+    period: u64,
+    after_crash: AfterCrash,
+}
+
+impl OncePer {
+    pub(crate) fn new(period: Duration) -> Self {
+        Self {
+            period: ttl::millis(period),
+            after_crash: AfterCrash::default(),
+        }
+    }
+
+    pub(crate) fn with(self, after_crash: AfterCrash) -> Self {
+        Self {
+            after_crash,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_at_most_once(self) -> bool {
+        self.after_crash == AfterCrash::Skip
+    }
+
+    pub(crate) fn period(self) -> Duration {
+        Duration::from_millis(self.period)
+    }
 }
 
 /// Whether a job that runs once per period runs again after its process crashed while it ran.
@@ -56,7 +81,7 @@ impl Bounds {
             max_hold,
             max_renewals,
             min_hold,
-            once_per: once_per.map(|it| it.period),
+            once_per: once_per.map(OncePer::period),
         };
         hold.check()
     }

@@ -33,10 +33,7 @@ async fn what_is_written_comes_before_the_pool() {
     assert_eq!(spec.wait, Wait::For(2 * S));
     assert_eq!(spec.terms.renew, Some(S));
     let bounds = Bounds {
-        once_per: Some(OncePer {
-            period: 3600 * S,
-            after_crash: AfterCrash::Skip,
-        }),
+        once_per: Some(OncePer::new(3600 * S).with(AfterCrash::Skip)),
         max_hold: Some(60 * S),
         max_renewals: Some(4),
         min_hold: Some(20 * S),

@@ -174,6 +174,7 @@ fn grant(table: &mut Table, number: u64) {
 
 fn grant_for(table: &mut Table, number: u64, terms: &LeaseTerms) {
     let claim = Claim {
+        is_once: false,
         key: "k".into(),
         value: format!("v{number}").into(),
         queues: false,

@@ -16,6 +16,7 @@ fn token(number: u64) -> Token {
 
 fn claim(number: u64) -> Claim {
     Claim {
+        is_once: false,
         key: format!("k{number}").into(),
         value: format!("v{number}").into(),
         queues: false,

@@ -16,6 +16,7 @@ pub(super) fn token() -> Token {
 
 pub(super) fn claim() -> Claim {
     Claim {
+        is_once: false,
         key: "k".into(),
         value: "v".into(),
         queues: true,

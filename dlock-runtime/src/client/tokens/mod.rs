@@ -204,8 +204,8 @@ impl<H: Clone> Tokens<H> {
     pub(crate) fn run_ended(&mut self, token: Token, outcome: RunOutcome) -> bool {
         let entry = self.entries.get_mut(token);
         let entry = entry.filter(|it| matches!(it.state, TokenStage::Holding { .. }));
-        let run = entry.and_then(|it| it.keep.run.as_mut());
-        run.map(|run| *run = run.ended(outcome)).is_some()
+        let entry = entry.filter(|it| it.keep.run().is_some());
+        entry.map(|it| it.keep = it.keep.ended(outcome)).is_some()
     }
 
     /// The holder gives the lock back; returns who sends the release.

@@ -30,6 +30,7 @@ impl Listener for Core {
                 key: pushed.key,
                 value: pushed.value,
                 queues: false,
+                is_once: false,
             };
             self.watchdog.stray(token, claim, queue::CLAIM);
         }

@@ -376,7 +376,9 @@ impl LockGuard {
         self.cells().wait_lost()
     }
 
-    /// Releases the lock and waits until that is done.
+    /// Releases the lock and waits until that is done. A job that runs [once per
+    /// period](crate::LockRequest::once_per) has then not run: [`release_done`](Self::release_done)
+    /// records it.
     ///
     /// # Errors
     /// With [`Release::Strict`](crate::Release::Strict), [`LockError::Lost`] with `finished: true`
@@ -399,13 +401,15 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<Released, LockError> {
+        self.run_ended(RunOutcome::Failed); // nothing, if it may run as often as it is called
         self.give_back(None).await
     }
 
     /// Releases the lock of a job that runs [once per period](crate::LockRequest::once_per), and records
     /// in the same step that the job has run.
     ///
-    /// [`release`](Self::release) and a drop record nothing, so that the next caller runs the job.
+    /// [`release`](Self::release) records nothing, so that the next caller runs the job. Nor does a
+    /// drop, which counts as a crash ([`AfterCrash`](crate::AfterCrash)).
     ///
     /// # Errors
     /// As [`release`](Self::release); after an unclear answer, the repeated release records the run.

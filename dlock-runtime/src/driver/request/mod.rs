@@ -205,10 +205,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn once_per(mut self, period: Duration) -> Self {
-        self.bounds.once_per = Some(OncePer {
-            period,
-            after_crash: AfterCrash::default(),
-        });
+        self.bounds.once_per = Some(OncePer::new(period));
         self.wanted.has_a_period();
         self
     }
@@ -467,7 +464,7 @@ impl LockRequest {
         });
         let mut bounds = self.bounds;
         if let (Some(once_per), Some(after_crash)) = (&mut bounds.once_per, self.after_crash) {
-            once_per.after_crash = after_crash;
+            *once_per = once_per.with(after_crash);
         }
         if self.renew.is_some() && bounds.max_hold.is_none() {
             // Never shorter than what the lock itself asks for.

@@ -184,6 +184,7 @@ impl Admin {
                 key: key.name().clone(),
                 value: value.into(),
                 queues: false,
+                is_once: false,
             };
             if claim.kind().is_shared() {
                 self.0.offers(WantedOffer::EvictionOfOne)?;

@@ -56,6 +56,7 @@ fn claim(token: &str) -> Claim {
     let lease = Ttl::new(Duration::from_secs(30)).unwrap();
     let entry = entry::of_test(&Kind::Exclusive, token, ADDRESS, lease, "");
     Claim {
+        is_once: false,
         key: "k".into(),
         value: entry.into(),
         queues: true,
@@ -69,7 +70,6 @@ fn acquire(link: &dyn Link, value: &str) -> Acquired {
             lease: Ttl::new(Duration::from_secs(30)).unwrap(),
             not_after: u64::MAX,
             repair_missing_ttl: None,
-            is_once: false,
         },
         CAP,
     ))

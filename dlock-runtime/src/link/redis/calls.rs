@@ -49,7 +49,7 @@ impl Word<'_> {
         match self {
             Word::Text(text) => text.len(),
             Word::Number(_) => 20,
-            Word::Keep(Keep { run: None, .. }) => 41,
+            Word::Keep(keep) if keep.run().is_none() => 41,
             Word::Keep(_) => 90,
         }
     }
@@ -76,9 +76,10 @@ impl ToRedisArgs for Keep {
 pub(super) fn acquire(command: &Acquire) -> ScriptCall<'_> {
     let claim = &command.claim;
     ScriptCall {
-        script: match command.is_once {
-            true => &scripts::ONCE_ACQUIRE,
-            false => by_kind(claim, &scripts::ACQUIRE, &scripts::SHARED_ACQUIRE),
+        script: if claim.is_once {
+            &scripts::ONCE_ACQUIRE
+        } else {
+            by_kind(claim, &scripts::ACQUIRE, &scripts::SHARED_ACQUIRE)
         },
         arguments: vec![
             Word::Text(&claim.value),
@@ -159,7 +160,7 @@ pub(super) fn go_on() -> ScriptCall<'static> {
 
 pub(super) fn release(claim: &Claim, keep: Keep, native: Option<Native>) -> ScriptCall<'_> {
     ScriptCall {
-        script: match keep.run {
+        script: match keep.run() {
             Some(_) => &scripts::ONCE_RELEASE,
             None => by_kind(claim, scripts::release(native), &scripts::SHARED_RELEASE),
         },
@@ -169,7 +170,7 @@ pub(super) fn release(claim: &Claim, keep: Keep, native: Option<Native>) -> Scri
 
 pub(super) fn cancel(claim: &Claim, keep: Keep, not_after: u64) -> ScriptCall<'_> {
     ScriptCall {
-        script: match keep.run {
+        script: match keep.run() {
             Some(_) => &scripts::ONCE_CANCEL,
             None => &scripts::CANCEL,
         },

@@ -13,6 +13,7 @@ fn what_a_token_leaves_behind_has_an_end() {
         assert_eq!(longest_stay(ms(lease)), ms(longest));
         let entry = entry::of_test(&Kind::Exclusive, "t", "ch", ttl(lease), "");
         let claim = |value: &str| Claim {
+            is_once: false,
             key: "k".into(),
             value: value.into(),
             queues: true,

@@ -62,7 +62,7 @@ impl PlainLink {
         // Looked at behind the lock: if the claim has that, nobody else writes the record now.
         let not_due = match decided.answer {
             Acquired::Late { .. } => Ok(None),
-            _ if command.is_once => self.not_due(claim, until).await,
+            _ if claim.is_once => self.not_due(claim, until).await,
             _ => Ok(None),
         };
         if !matches!(not_due, Ok(None)) && decided.answer.epoch().is_some() {

@@ -53,7 +53,7 @@ impl PlainLink {
     ) -> Result<GivenBack, CommandError> {
         let release = self.run_watched(
             &claim.key,
-            (QueueView::Head, keep.run.is_some()),
+            (QueueView::Head, keep.run().is_some()),
             until,
             |seen| seen.decide(&claim.key, |it| it.release(claim, keep)),
         );

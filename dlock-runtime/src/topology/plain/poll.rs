@@ -8,7 +8,7 @@ use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::answers::{self, held};
-use super::seen::{SeenKey, runs_once, within_lease};
+use super::seen::{SeenKey, within_lease};
 use super::watched::QueueView;
 use super::{PlainLink, micros, millis};
 use crate::link::command_error::CommandError;
@@ -39,7 +39,7 @@ impl PlainLink {
         let commands = query(key, &keys, &claim.value, alive, self.reads());
         let (answers, sent) = self.exchange(commands, until).await?;
         self.heard(&answers[3], sent)?;
-        let is_once = runs_once(claim.value.as_bytes());
+        let is_once = claim.is_once;
         let looked = match read(&answers, claim)? {
             PollStep::Settled(Polled::Gone { .. }) if is_once => {
                 let not_due = self.not_due(claim, until).await?;

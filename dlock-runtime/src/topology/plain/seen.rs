@@ -88,7 +88,7 @@ impl SeenKey {
             let why = "the set at the key is of another program";
             CommandError::Refused(Refusal::WrongType, Reason::new(why))
         })?;
-        window = window.with_record(self.record.clone());
+        window = window.with_record(self.record.as_ref());
         let mut last_epoch = 0;
         let (answer, again) = window.run(&mut last_epoch, time, &mut ByPolls, run);
         let mut changes = window.difference();
@@ -163,14 +163,14 @@ impl SeenKey {
                     beaten.extend(entry.map(|entry| (waiter.alive_until, entry)));
                 }
                 StoredChange::Record(Some(record)) => {
-                    commands.cmd("SET").arg(&keys.record()).arg(&*record.text);
+                    commands.cmd("SET").arg(keys.record()).arg(&*record.text);
                     let left = record
                         .expires
                         .map_or(1, |ends| ends.saturating_sub(self.time));
                     commands.arg("PX").arg(left.div_ceil(1000).max(1));
                 }
                 StoredChange::Record(None) => {
-                    commands.cmd("DEL").arg(&keys.record());
+                    commands.cmd("DEL").arg(keys.record());
                 }
                 _ => {} // only scripts grant to sets
             }

@@ -36,6 +36,7 @@ const NOW: u64 = 1_700_000_000_000_005;
 
 fn claim() -> Claim {
     Claim {
+        is_once: false,
         key: "lock:k".into(),
         value: OURS.into(),
         queues: true,
@@ -48,7 +49,6 @@ fn command() -> Acquire {
         lease: Ttl::new(LEASE).unwrap(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
-        is_once: false,
     }
 }
 
@@ -252,7 +252,6 @@ fn what_is_not_read_is_not_written_either() {
     };
     let command = Acquire {
         repair_missing_ttl: Some(LEASE),
-        is_once: false,
         ..command()
     };
     let decided = endless

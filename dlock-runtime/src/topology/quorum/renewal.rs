@@ -163,6 +163,7 @@ impl RenewalRound {
                 key: claim.key.clone(),
                 value: reader.map_or_else(|| claim.value.clone(), Into::into),
                 queues: false,
+                is_once: false,
             },
             lease: *ttl,
             not_after: stamp(until),

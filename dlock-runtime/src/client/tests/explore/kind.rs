@@ -59,6 +59,7 @@ impl Asks {
     pub(super) fn claim(self, number: u64, address: Option<&str>, lease: Ttl) -> Claim {
         let (token, to) = (format!("t{number}"), address.unwrap_or_default());
         Claim {
+            is_once: false,
             key: KEY.into(),
             value: entry::of_test(&self.kind(), &token, to, lease, "").into(),
             queues: address.is_some(),

@@ -64,7 +64,6 @@ impl Process {
             lease: asked.unwrap_or_else(|| turn.run.terms(self.at).lease()),
             not_after: turn.time + 1_000_000,
             repair_missing_ttl: None,
-            is_once: false,
         }
     }
 

@@ -176,8 +176,8 @@ pub(super) fn sent(number: u64, at: Moment) -> SentAcquire {
     SentAcquire {
         token: Token::of_test(number),
         command: Acquire {
-            is_once: false,
             claim: Claim {
+                is_once: false,
                 key: queue_key().key().clone(),
                 value: number.to_string().into(),
                 queues: true,

@@ -99,6 +99,7 @@ pub(super) fn pushed(
 
 fn stray(process: &mut Process, turn: &mut Turn<'_>, token: Token, push: Push) {
     let claim = Claim {
+        is_once: false,
         key: push.key,
         value: push.value,
         queues: false,

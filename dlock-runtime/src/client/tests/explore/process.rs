@@ -209,7 +209,6 @@ impl Process {
             lease,
             not_after: turn.time + u64::try_from(within.as_micros()).expect("short"),
             repair_missing_ttl: None,
-            is_once: false,
         };
         let give_up = turn.now().plus(within + queue::longest_stay(lease.get()));
         Some(SentAcquire {

@@ -36,6 +36,7 @@ impl Publish for Hinted {
 
 fn claim(token: &str) -> Claim {
     Claim {
+        is_once: false,
         key: KEY.into(),
         value: token.into(),
         queues: false,
@@ -244,6 +245,7 @@ mod many_holders {
     fn of(kind: &Kind, token: &str) -> Claim {
         let value = entry::of_test(kind, token, "", ttl(10_000), "h|1|f|0");
         Claim {
+            is_once: false,
             key: KEY.into(),
             value: value.into(),
             queues: true,

@@ -10,6 +10,7 @@ fn at(nanos: u64) -> Moment {
 
 fn claim() -> Claim {
     Claim {
+        is_once: false,
         key: "k".into(),
         value: "v".into(),
         queues: false,

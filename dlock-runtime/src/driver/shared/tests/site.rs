@@ -336,8 +336,8 @@ pub(super) fn sent(number: u64, at: Moment) -> SentAcquire {
     SentAcquire {
         token: Token::of_test(number),
         command: Acquire {
-            is_once: false,
             claim: Claim {
+                is_once: false,
                 key: KEY.into(),
                 value: value(number).into(),
                 queues: true,

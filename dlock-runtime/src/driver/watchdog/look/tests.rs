@@ -34,6 +34,7 @@ fn cell(token: u8) -> Arc<LeaseCell> {
     let attempt = Attempt {
         token: Token::of_test(token.into()),
         claim: Claim {
+            is_once: false,
             key: "lock:x".into(),
             value: "1".into(),
             queues: true,

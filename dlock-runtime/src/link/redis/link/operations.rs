@@ -54,7 +54,7 @@ impl Link for RedisLink {
         command: &'a Acquire,
         within: Duration,
     ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
-        if command.is_once || command.claim.kind().is_shared() {
+        if command.claim.is_once || command.claim.kind().is_shared() {
             return BatchedAnswer::Boxed(Box::pin(self.acquire_shared(command, within)));
         }
         BatchedAnswer::new(self, command, within)
@@ -66,7 +66,7 @@ impl Link for RedisLink {
         keep: Keep,
         within: Duration,
     ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
-        if keep.run.is_some() || claim.kind().is_shared() {
+        if claim.is_once || claim.kind().is_shared() {
             return BatchedAnswer::Boxed(Box::pin(self.release_shared(claim, keep, within)));
         }
         BatchedAnswer::new(self, ReleaseCommand { claim, keep }, within)
@@ -347,7 +347,7 @@ impl RedisLink {
         let (lock, call) = (&command.claim.key, || calls::acquire(command));
         let (reply, sent) = match self.repeated(lock, call, within).await {
             // Its record can't be looked at there.
-            Err(CommandError::Moving(_)) if !command.is_once => {
+            Err(CommandError::Moving(_)) if !command.claim.is_once => {
                 return Box::pin(self.acquire_by_key(command, until)).await;
             }
             reply => reply?,

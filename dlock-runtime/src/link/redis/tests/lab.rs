@@ -186,6 +186,7 @@ pub(super) fn plan(url: &str) -> Plan {
 
 pub(super) fn claim(key: &str, value: &str) -> Claim {
     Claim {
+        is_once: false,
         key: key.into(),
         value: value.into(),
         queues: false,
@@ -217,7 +218,6 @@ pub(super) fn acquire(who: &Claim, not_after: u64) -> Acquire {
         lease: seconds(30),
         not_after,
         repair_missing_ttl: None,
-        is_once: false,
     }
 }
 

@@ -23,7 +23,6 @@ fn commands(keys: &[(&str, u64)]) -> Vec<Acquire> {
         lease: Ttl::new(Duration::from_secs(*seconds)).unwrap(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
-        is_once: false,
     };
     keys.iter().map(command).collect()
 }

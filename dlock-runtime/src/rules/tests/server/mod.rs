@@ -57,6 +57,7 @@ impl DerefMut for Quiet {
 
 fn claim(key: &str, value: &str) -> Claim {
     Claim {
+        is_once: false,
         key: key.into(),
         value: value.into(),
         queues: false,
@@ -70,7 +71,6 @@ fn acquire(key: &str, value: &str) -> Acquire {
         lease: Ttl::new(Duration::from_millis(100)).unwrap(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
-        is_once: false,
     }
 }
 
@@ -153,7 +153,6 @@ fn a_key_without_a_time_to_live_is_endless_unless_repaired() {
     assert_eq!(server.acquire(&acquire("k", "a"), NOW), busy(Left::Endless));
     let command = Acquire {
         repair_missing_ttl: Some(Duration::from_secs(1)),
-        is_once: false,
         ..acquire("k", "a")
     };
     assert_eq!(

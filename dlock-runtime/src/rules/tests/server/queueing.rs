@@ -41,7 +41,6 @@ fn a_key_that_never_ends_has_no_queue() {
         lease: super::acquire(KEY, "a").lease,
         not_after: u64::MAX,
         repair_missing_ttl: Some(Duration::from_secs(7)),
-        is_once: false,
     };
     let answer = world.server.acquire(&command, world.time, &mut world.wire);
     assert!(

@@ -53,6 +53,7 @@ fn claim(who: usize) -> Claim {
     let ttl = Ttl::new(std::time::Duration::from_secs(8)).unwrap();
     let value = entry::of_test(&kind(who), &format!("t{who}"), address, ttl, "h|1|f|0");
     Claim {
+        is_once: false,
         key: KEY.into(),
         value: value.into(),
         queues: who != 9,
@@ -190,7 +191,6 @@ fn acquire(claim: &Claim) -> Acquire {
         lease: ttl(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
-        is_once: false,
     }
 }
 

@@ -52,6 +52,7 @@ pub(super) fn at_address(address: &str, name: &str) -> Claim {
 pub(super) fn of_lease(lease: Ttl, address: &str, name: &str) -> Claim {
     let entry = entry::of_test(&Kind::Exclusive, name, address, lease, "host|1|f|0");
     Claim {
+        is_once: false,
         key: KEY.into(),
         value: entry.into(),
         queues: true,
@@ -105,7 +106,6 @@ impl World {
             lease: lease(30),
             not_after: u64::MAX,
             repair_missing_ttl: None,
-            is_once: false,
         };
         self.server.acquire(&command, self.time, &mut self.wire)
     }

@@ -300,9 +300,10 @@ impl Refusable {
             (Fair, WantedOffer::Lock { fair, .. }) => fair,
             (Shared, WantedOffer::Lock { kind, .. }) => kind.is_shared(),
             (OncePer, WantedOffer::Lock { once, .. }) => once,
-            (OncePer, WantedOffer::Records) => true,
             (Permits, WantedOffer::Lock { kind, .. }) => matches!(kind, Kind::Permits { .. }),
-            (Writes, WantedOffer::Writes) | (EvictionOfOne, WantedOffer::EvictionOfOne) => true,
+            (OncePer, WantedOffer::Records)
+            | (Writes, WantedOffer::Writes)
+            | (EvictionOfOne, WantedOffer::EvictionOfOne) => true,
             _ => false,
         }
     }

@@ -283,6 +283,7 @@ pub(super) fn name(node: NodeId) -> char {
 fn claim(run: &Run, client: usize, token: u16) -> Claim {
     let (kind, token) = (run.role(client).kind(), format!("{client}.{token}"));
     Claim {
+        is_once: false,
         key: KEY.into(),
         value: entry::of_test(&kind, &token, "", run.lease(), "h|1|f|0").into(),
         queues: false,
@@ -300,6 +301,7 @@ pub(super) fn whose(value: &str) -> Whose {
 /// A claim of another lock.
 pub(super) fn other_claim() -> Claim {
     Claim {
+        is_once: false,
         key: OTHER_KEY.into(),
         value: Arc::from("another"),
         queues: false,

@@ -171,10 +171,8 @@ impl<'a> Pair<'a> {
                 outcome,
             })
         };
-        (
-            real.with(note(self.real_time().await)),
-            pure.with(note(self.time)),
-        )
+        let with = |keep: Keep, now| note(now).map_or(keep, |run| keep.with(run));
+        (with(real, self.real_time().await), with(pure, self.time))
     }
 
     /// The real server's time, in µs.

@@ -55,6 +55,7 @@ impl Operation {
 
     fn claim(&self) -> Claim {
         Claim {
+            is_once: false,
             key: self.words[1].as_str().into(),
             value: self.value.as_str().into(),
             queues: !self.says("once"),
@@ -85,7 +86,6 @@ impl Operation {
             lease: self.lease(),
             not_after: self.not_after(),
             repair_missing_ttl: self.after("repair="),
-            is_once: false,
         }
     }
 

@@ -225,7 +225,6 @@ impl Case {
             lease: seconds(30),
             not_after,
             repair_missing_ttl: None,
-            is_once: false,
         };
         let world = &mut self.world;
         match world.server.acquire(&command, world.time, &mut world.wire) {

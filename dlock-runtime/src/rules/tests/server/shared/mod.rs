@@ -30,6 +30,7 @@ fn seconds(seconds: u64) -> Ttl {
 fn claim(kind: &Kind, name: &str) -> Claim {
     let entry = entry::of_test(kind, name, name, seconds(30), "host|1|f|0");
     Claim {
+        is_once: false,
         key: KEY.into(),
         value: entry.into(),
         queues: true,
@@ -89,7 +90,6 @@ impl World {
             lease: seconds(lease),
             not_after: u64::MAX,
             repair_missing_ttl: None,
-            is_once: false,
         };
         self.server.acquire(&command, self.time, &mut self.wire)
     }

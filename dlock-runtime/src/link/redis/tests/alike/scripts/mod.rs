@@ -326,7 +326,6 @@ impl Pair<'_> {
         let mut command = acquire(&self.named(who), self.time + HOUR);
         command.lease = seconds(lease);
         command.repair_missing_ttl = repair.map(Duration::from_secs);
-        command.is_once = who.1 >= RUN_ONCE;
         if self.does_less(Asks::Acquire, &command.claim) {
             return;
         }
@@ -423,8 +422,8 @@ impl Pair<'_> {
         let run = Some((RunOutcome::Unknown, ago));
         let (real, pure) = self.keep_and_note(None, run, who.1).await;
         let claim = self.named(who);
-        let pure = self.pure.note_run(&claim, pure.run.unwrap(), self.time);
-        let real = self.link.note_run(&claim, real.run.unwrap(), CAP).await;
+        let pure = self.pure.note_run(&claim, pure.run().unwrap(), self.time);
+        let real = self.link.note_run(&claim, real.run().unwrap(), CAP).await;
         assert_eq!(real.unwrap(), pure, "note_run");
         self.witness.saw_if(pure, "recorded before its body");
     }

@@ -56,6 +56,7 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
     let queues = !(20..26).contains(&number) && number != 30;
     Claim {
         queues,
+        is_once: number >= RUN_ONCE,
         ..claim(key, &text)
     }
 }
