@@ -42,7 +42,7 @@ const fn ms(millis: u64) -> Duration {
 #[test]
 fn a_held_lock_is_small() {
     assert!(size_of::<LockGuard>() <= 64);
-    assert!(size_of::<AcquireSpec>() <= 184);
+    assert!(size_of::<AcquireSpec>() <= 200); // with the period of a job
     assert!(size_of::<LeaseCell>() <= 200);
 }
 

@@ -29,6 +29,12 @@ use crate::values::record::Record;
 
 const SECOND: u64 = 1_000_000;
 
+/// The pure machine's time at the beginning.
+const BEGUN: u64 = 1_000 * HOUR;
+
+/// By how much the epochs of runs are above the time at the beginning: more than any case takes.
+const RUNS_AHEAD: u64 = 900 * SECOND;
+
 /// What stands in the pure machine where the real server has a value of another type.
 const ANOTHER_LAYOUT: &str = "2|a list";
 
@@ -78,6 +84,8 @@ pub(super) struct Pair<'a> {
     /// Keys with a value of another type; the pure machine has a value of another layout there.
     pub(super) other_type: BTreeSet<usize>,
     pub(super) epochs: Epochs,
+    /// The least epoch of a run, at each server; each person's runs have one.
+    run_epochs: (u64, u64),
 }
 
 /// What the pure machine says to others.
@@ -135,10 +143,11 @@ impl<'a> Pair<'a> {
                 pushed: Vec::new(),
                 freed: Vec::new(),
             },
-            time: 1_000 * HOUR,
+            time: BEGUN,
             clockwork: Clockwork::start(),
             other_type: BTreeSet::new(),
             epochs,
+            run_epochs: (0, BEGUN + RUNS_AHEAD),
         }
     }
 
@@ -156,6 +165,11 @@ impl<'a> Pair<'a> {
         (kept(keep, self.real_time().await), kept(keep, self.time))
     }
 
+    /// From here on runs have epochs.
+    pub(super) async fn begin_runs(&mut self) {
+        self.run_epochs.0 = self.real_time().await + RUNS_AHEAD;
+    }
+
     /// The same, and what is said of a run that began so long ago.
     pub(super) async fn keep_and_note(
         &self,
@@ -164,15 +178,18 @@ impl<'a> Pair<'a> {
         number: usize,
     ) -> (Keep, Keep) {
         let (real, pure) = self.keep(keep).await;
-        let note = |now: u64| {
-            run.map(|(outcome, ago)| RunNote {
-                start: now - ago * SECOND,
-                epoch: 1_000 + u64::try_from(number).unwrap(),
-                outcome,
+        let now = self.real_time().await;
+        let with = |keep: Keep, now: u64, first: u64| {
+            run.map_or(keep, |(outcome, ago)| {
+                keep.with(RunNote {
+                    start: now - ago * SECOND,
+                    epoch: first + u64::try_from(number).unwrap(),
+                    outcome,
+                })
             })
         };
-        let with = |keep: Keep, now| note(now).map_or(keep, |run| keep.with(run));
-        (with(real, self.real_time().await), with(pure, self.time))
+        let (first, first_pure) = self.run_epochs;
+        (with(real, now, first), with(pure, self.time, first_pure))
     }
 
     /// The real server's time, in µs.
@@ -293,7 +310,7 @@ impl<'a> Pair<'a> {
     /// The record that is told is compared as it is stored.
     fn compare_not_due(&self, real: &NotDue, pure: &NotDue) {
         self.compare_left(real.left, pure.left);
-        let behind = |it: &NotDue| it.record.splitn(4, '|').nth(3).map(str::to_owned);
+        let behind = |it: &NotDue| it.record.splitn(6, '|').nth(5).map(str::to_owned);
         assert_eq!(behind(real), behind(pure), "what ran");
     }
 
@@ -451,8 +468,10 @@ impl<'a> Pair<'a> {
         self.witness.saw("recorded");
         match (Record::read(real), Record::read(&pure.text)) {
             (Some(real), Some(pure)) => {
-                let same = |it: Record<'_>| (it.period, it.epoch, it.end > 0);
-                assert_eq!(same(real), same(pure), "the record");
+                let same =
+                    |it: Record<'_>, first| (it.period, it.epoch.checked_sub(first), it.end > 0);
+                let (first, first_pure) = self.run_epochs;
+                assert_eq!(same(real, first), same(pure, first_pure), "the record");
                 assert!(real.about == pure.about, "{real:?} is not like {pure:?}");
                 self.compare_moment(real.start, now, pure.start);
             }

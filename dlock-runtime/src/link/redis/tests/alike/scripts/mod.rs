@@ -148,7 +148,7 @@ fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
 fn scene(people: &'static [usize]) -> impl Strategy<Value = Vec<Op>> {
     let person = || proptest::sample::select(people);
     let keep = option::weighted(0.5, even());
-    (0..2usize, person(), person(), keep, 0..3usize).prop_map(|(key, first, then, keep, end)| {
+    (0..2usize, person(), person(), keep, 0..4usize).prop_map(|(key, first, then, keep, end)| {
         let (who, lease) = ((key, first), 30);
         let acquire = |who| Op::Acquire {
             who: (key, who),
@@ -165,6 +165,7 @@ fn scene(people: &'static [usize]) -> impl Strategy<Value = Vec<Op>> {
                 over,
                 run,
             },
+            2 => Op::NoteRun(who, 0),
             _ => Op::Downgrade(who, lease),
         };
         let free = Op::Foreign(key, Foreign::Nothing);
@@ -245,6 +246,7 @@ fn pair<'a>(lab: &'a Lab, witness: &'a Witness) -> Pair<'a> {
 impl Alike<Op> for Pair<'_> {
     async fn begin(&mut self) {
         self.hear_the_time().await;
+        self.begin_runs().await;
     }
 
     async fn step(&mut self, op: &Op) {
