@@ -3,6 +3,7 @@
 
 mod commands;
 pub(crate) mod explore;
+mod once_per;
 pub(crate) mod print;
 mod queue;
 mod server;
