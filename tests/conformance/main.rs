@@ -19,8 +19,8 @@
 /// take some seconds, and do not run on memory in real time. Cases behind `scripts:` need more than
 /// a server without scripts offers, those behind `scripts_and_seconds:` both; those behind
 /// `many_holders:` and `many_holders_and_seconds:` are the same, of kinds that a quorum has too. Cases behind
-/// `one_server:` ask for longer ones than nodes of a quorum can wait for when they start. Cases behind
-/// `by_the_server:` are about the server's queue, and run only without local hand-off; those behind
+/// `one_server:` ask for longer leases than nodes of a quorum can wait for when they start, or for
+/// records, which they do not keep. Cases behind `by_the_server:` are about the server's queue, and run only without local hand-off; those behind
 /// `handed_on:` are about long chains of local hand-offs. Cases behind `with_data:` get a [`data::Site`].
 macro_rules! on_every_backend {
     (

@@ -231,9 +231,12 @@ impl World {
     }
 
     fn body(&mut self, run: &Run, note: RunNote, seen: &mut Seen) {
-        let counts = |it: &&Known| match run.at_most_once {
-            true => it.begun && !it.failed,
-            false => it.recorded,
+        let counts = |it: &&Known| {
+            if run.at_most_once {
+                it.begun && !it.failed
+            } else {
+                it.recorded
+            }
         };
         let before: Vec<Known> = self
             .runs
@@ -383,6 +386,7 @@ impl Model for World {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "an arm for each step")]
     fn step(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Outcome {
         match step {
             Step::Begins(at) => {
