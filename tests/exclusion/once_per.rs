@@ -1,7 +1,8 @@
 //! A storm of jobs that run once per period: twenty processes fire them at times of their own, calls
-//! are dropped, bodies fail, processes are killed while they run, connections are cut. What began and
-//! what succeeded stands in a file; a run's start is the server's time at its grant, which its fence
-//! tells.
+//! are dropped, bodies fail, processes are killed while they run, connections are cut, locks deleted.
+//!
+//! The processes write to one file what began, what succeeded, and which run they were told of. A run's
+//! start is the server's time at its grant, which is in its fence.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dlock_harness::{Action, Matcher, Proxy, RedisServer, all_cases};
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, Trigger, all_cases};
 use dlock_tests::{Seeded, locks};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -31,6 +32,15 @@ const SLACK: Duration = Duration::from_secs(5);
 /// are drawn at once.
 const DRAWN_TOGETHER: u64 = 1_000;
 
+/// Takes the locks of all jobs from their holders.
+const DELETE: [&str; 5] = [
+    "DEL",
+    "lock:again:0",
+    "lock:again:1",
+    "lock:skip:0",
+    "lock:skip:1",
+];
+
 /// The whole storm, with all cases, on a busy machine.
 const CAP: Duration = Duration::from_secs(1_800);
 
@@ -49,7 +59,7 @@ struct Line {
 /// How far a run came, as its process says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// Its process was killed, its call dropped, or its lease lost.
+    /// Its process was killed, its call dropped, or its lock lost.
     Begun,
     Failed,
     /// Whether it is recorded is unclear.
@@ -100,7 +110,7 @@ async fn all_are_fired(url: String, log: PathBuf, slot: u64, fires: u64) -> u64 
             ("slot", slot),
             ("from", next),
             ("fires", fires),
-            ("pause_ms", 1_200),
+            ("pause_ms", if all_cases() { 600 } else { 1_200 }),
             ("period_ms", u64::try_from(PERIOD.as_millis()).unwrap()),
             ("ttl_ms", u64::try_from(TTL.as_millis()).unwrap()),
         ];
@@ -117,29 +127,30 @@ async fn all_are_fired(url: String, log: PathBuf, slot: u64, fires: u64) -> u64 
     unreachable!()
 }
 
-/// Cuts connections, whatever they carry, or around a script: often the one that ends a run. Returns how
-/// many times.
-async fn cut(proxy: &Proxy, is_over: &Cell<bool>) -> u64 {
+/// Cuts connections, whatever they carry, or around a script, such as the one that ends a run; or
+/// deletes the locks. Returns how many cuts there were.
+async fn disturb(proxy: &Proxy, server: &RedisServer, is_over: &Cell<bool>) -> u64 {
     let (mut random, mut cuts, mut triggers) = (Seeded(47), 0, Vec::new());
     while !is_over.get() {
-        tokio::time::sleep(Duration::from_millis(random.between(100, 500))).await;
+        tokio::time::sleep(Duration::from_millis(random.between(50, 350))).await;
         let any = Matcher::script().nth(random.between(1, 10));
-        let (matcher, action) = match random.between(0, 4) {
+        let (matcher, action) = match random.between(0, 7) {
             0 => (any, Action::CutBefore),
             1 => (any, Action::CutAfter),
             2 => (Matcher::script().containing(":done"), Action::CutAfter),
-            _ => {
+            3 => {
                 proxy.cut_all();
                 cuts += 1;
+                continue;
+            }
+            _ => {
+                server.cmd(&DELETE).await;
                 continue;
             }
         };
         triggers.push(proxy.on(matcher, action));
     }
-    cuts + triggers
-        .iter()
-        .map(dlock_harness::Trigger::fired)
-        .sum::<u64>()
+    cuts + triggers.iter().map(Trigger::fired).sum::<u64>()
 }
 
 #[tokio::test]
@@ -154,7 +165,7 @@ async fn of_jobs_that_twenty_processes_fire_each_runs_once_per_period() {
     let slots = (0..PROCESSES).map(|slot| all_are_fired(proxy.url(), log.clone(), slot, fires));
     let is_over = Cell::new(false);
     let firing = join_all(slots).inspect(|_| is_over.set(true));
-    let (killed, cuts) = tokio::join!(firing, cut(&proxy, &is_over));
+    let (killed, cuts) = tokio::join!(firing, disturb(&proxy, &server, &is_over));
     let killed: u64 = killed.into_iter().sum();
     let took = begun.elapsed();
 
@@ -171,7 +182,7 @@ async fn of_jobs_that_twenty_processes_fire_each_runs_once_per_period() {
     }
     let is_storm = killed > 0 && cuts > 0 && many("dropped") + many("failed") > 0;
     assert!(is_storm && many("told") > 0, "it proves nothing");
-    assert!(many("recorded") * 8 > many("begins"), "few succeed");
+    assert!(many("recorded") > 2, "few succeed");
     // Each record ends with its period.
     locks::until_none(&server, CLAIM + TTL + SLACK).await;
 }
@@ -240,6 +251,15 @@ fn check(name: &str, Job { runs, told }: &Job<'_>) -> u64 {
         let run = &runs[&line.fence];
         let is_right = run.pid == line.pid && run.start.abs_diff(line.at) <= DRAWN_TOGETHER;
         let succeeded = matches!(run.stage, Stage::Succeeded | Stage::Recorded);
+        // No later run can have been granted beside its record, or be recorded over.
+        let (_, newer) = runs
+            .range(..(asked - DRAWN_TOGETHER) << 10)
+            .next_back()
+            .unwrap_or((&0, run));
+        assert!(
+            newer.start <= run.start,
+            "{name}, asked at {asked}: {line:?} beside {newer:?}"
+        );
         let counts = *asked <= line.at + micros(PERIOD) && (succeeded || is_at_most_once);
         assert!(
             is_right && counts,

@@ -25,13 +25,14 @@ struct Firing<'a> {
     slot: u64,
 }
 
-/// Fires the numbers `from` to `fires`. Of eight jobs, half are run again after a crash. Some calls are
+/// Fires the numbers `from` to `fires`. Of four jobs, half are run again after a crash. Some calls are
 /// dropped, some bodies fail, and some processes kill themselves while a body runs or is released.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn fire(settings: &Settings) {
     let firing = Firing {
         settings,
-        pool: LockPool::connect(settings.config()).await.unwrap(),
+        // Its first connection may be cut, too.
+        pool: LockPool::connect(settings.config().lazy()).await.unwrap(),
         log: File::options()
             .append(true)
             .open(settings.text("log"))
@@ -48,19 +49,19 @@ impl Firing<'_> {
         let mut random = Seeded(self.slot * 1_000_000 + nth);
         let mut up_to = |most: u64| Duration::from_millis(random.between(0, most));
         let pause = up_to(self.settings.number("pause_ms"));
-        let (wait, takes, kills_after) = (up_to(400), up_to(200), up_to(250));
+        let (wait, takes, kills_after) = (up_to(400), up_to(300), up_to(350));
         let mut patience = up_to(60);
         let mut one_of = |many: u64| random.between(0, many) == 0;
         if !one_of(6) {
             patience = Duration::from_millis(PATIENCE);
         }
-        let (waits, fails, is_killed) = (one_of(2), one_of(5), one_of(4));
+        let (waits, fails, is_killed) = (one_of(2), one_of(6), one_of(4));
         let (prefix, after_crash) = if one_of(2) {
             ("again", AfterCrash::Again)
         } else {
             ("skip", AfterCrash::Skip)
         };
-        let job = format!("{prefix}:{}", random.between(0, 4));
+        let job = format!("{prefix}:{}", random.between(0, 2));
         let notes = |what: &str, fence: u64| {
             self.note(&job, nth, what, fence, std::process::id(), now());
         };
