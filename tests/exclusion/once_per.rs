@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, Trigger, all_cases};
@@ -33,13 +33,7 @@ const SLACK: Duration = Duration::from_secs(5);
 const DRAWN_TOGETHER: u64 = 1_000;
 
 /// Takes the locks of all jobs from their holders.
-const DELETE: [&str; 5] = [
-    "DEL",
-    "lock:again:0",
-    "lock:again:1",
-    "lock:skip:0",
-    "lock:skip:1",
-];
+const DELETE: &str = "DEL lock:again:0 lock:again:1 lock:skip:0 lock:skip:1";
 
 /// The whole storm, with all cases, on a busy machine.
 const CAP: Duration = Duration::from_secs(1_800);
@@ -102,9 +96,9 @@ fn lines(log: &Path) -> Vec<Line> {
 }
 
 /// One process after the other, until all are fired. Returns how many were killed.
-async fn all_are_fired(url: String, log: PathBuf, slot: u64, fires: u64) -> u64 {
+async fn all_are_fired(url: &str, log: &Path, slot: u64, fires: u64) -> u64 {
     for killed in 0.. {
-        let so_far = lines(&log).into_iter().filter(|it| it.slot == slot);
+        let so_far = lines(log).into_iter().filter(|it| it.slot == slot);
         let next = so_far.map(|it| it.nth + 1).max().unwrap_or(0);
         let numbers = [
             ("slot", slot),
@@ -114,7 +108,7 @@ async fn all_are_fired(url: String, log: PathBuf, slot: u64, fires: u64) -> u64 
             ("period_ms", u64::try_from(PERIOD.as_millis()).unwrap()),
             ("ttl_ms", u64::try_from(TTL.as_millis()).unwrap()),
         ];
-        let mut words = vec!["once_per".to_owned(), url.clone()];
+        let mut words = vec!["once_per".to_owned(), url.to_owned()];
         words.extend(numbers.map(|(name, number)| format!("{name}={number}")));
         words.push(format!("log={}", log.display()));
         let words: Vec<_> = words.iter().map(String::as_str).collect();
@@ -144,7 +138,7 @@ async fn disturb(proxy: &Proxy, server: &RedisServer, is_over: &Cell<bool>) -> u
                 continue;
             }
             _ => {
-                server.cmd(&DELETE).await;
+                server.cmd(&DELETE.split(' ').collect::<Vec<_>>()).await;
                 continue;
             }
         };
@@ -162,7 +156,8 @@ async fn of_jobs_that_twenty_processes_fire_each_runs_once_per_period() {
     fs::write(&log, "").unwrap();
     let fires = if all_cases() { 10_000 } else { 300 } / PROCESSES;
     let begun = std::time::Instant::now();
-    let slots = (0..PROCESSES).map(|slot| all_are_fired(proxy.url(), log.clone(), slot, fires));
+    let url = proxy.url();
+    let slots = (0..PROCESSES).map(|slot| all_are_fired(&url, &log, slot, fires));
     let is_over = Cell::new(false);
     let firing = join_all(slots).inspect(|_| is_over.set(true));
     let (killed, cuts) = tokio::join!(firing, disturb(&proxy, &server, &is_over));
