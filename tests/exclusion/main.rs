@@ -6,7 +6,7 @@
 //! processes that queue; `turns` tests how often and in which order they get the lock, `deaths` the
 //! same when some are killed, `fair` the strict order.
 //!
-//! `leaders` changes the leader again and again.
+//! `leaders` changes the leader again and again. `once_per` storms at jobs that run once per period.
 //!
 //! `kinds` is about the kinds with several holders, whose holds `dlock_tests::overlaps` checks. `item` is
 //! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head), by `holders`
@@ -26,6 +26,7 @@ mod holders;
 mod item;
 mod kinds;
 mod leaders;
+mod once_per;
 mod processes;
 mod threads;
 mod turns;

@@ -15,6 +15,7 @@ mod forked;
 mod holder;
 mod kinds;
 mod leader;
+mod once_per;
 mod quorum;
 mod settings;
 mod waiters;
@@ -41,6 +42,7 @@ fn main() {
         "both" => kinds::both(&settings),
         "quorum" => quorum::count(&settings),
         "lead" => leader::lead(&settings),
+        "once_per" => once_per::fire(&settings),
         "line" => waiters::wait(&settings),
         "shutdown-anywhere" => watchdogs::shut_down_anywhere(&settings),
         other => panic!("no mode {other:?}"),
