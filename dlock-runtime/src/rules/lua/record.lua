@@ -16,7 +16,7 @@ local function not_due(e)
     return nil
   end
   local left, whole = nil, e.of * 1000
-  local start, ends, period, behind = string.match(text, '^1|(%d+)|(%d+)|(%d+)|(.*)$')
+  local start, ends, period, behind = string.match(text, '^1|(%d+)|(%d+)|(%d+)|(%d+|.*)$')
   if start and #start <= 16 and #ends <= 16 and #period <= 12 and tonumber(period) > 0 then
     left = math.min(start - T + whole, whole)
     if tonumber(start) > T then
