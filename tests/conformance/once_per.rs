@@ -208,6 +208,12 @@ async fn a_run_that_can_not_be_recorded_is_logged() {
         assert_eq!(told.len(), expected, "{after_crash:?} {is_known}: {told:?}");
         admin.clear_record("job").await.unwrap();
     }
+    let joined = job(&pool).run_once_per(async |_| {
+        let inner = pool.lock("job").reentrant().run(async |_| ()).await;
+        inner.map_err(|it| it.to_string())
+    });
+    assert_eq!(joined.await.unwrap(), Ok(()));
+    assert_eq!(log.take("is not recorded"), [""; 0]);
 }
 
 /// As after the server's clock was set back.

@@ -295,10 +295,10 @@ impl LockGuard {
         self.hold.core.watchdog().keep(self.hold.token(), keep)
     }
 
-    /// The run has ended, and succeeded.
+    /// The run has ended, and succeeded. One that may run at most once was recorded before its body.
     pub(crate) fn run_succeeded(&self) {
-        let is_at_most_once = self.once_per().is_some_and(OncePer::is_at_most_once);
-        if !self.run_ended(RunOutcome::Succeeded) && !is_at_most_once {
+        let is_lost = !self.run_ended(RunOutcome::Succeeded) && !self.entered.is_inner();
+        if is_lost && !self.once_per().is_some_and(OncePer::is_at_most_once) {
             observe::run_unrecorded(self.key().parts());
         }
     }
