@@ -19,6 +19,7 @@ on_every_backend!(
     others_of_the_key_are_granted_as_ever,
     the_period_is_that_of_the_caller,
     at_most_once_is_recorded_before_its_body,
+    who_waits_for_a_run_runs_what_failed,
     a_record_is_cleared,
     a_run_whose_lock_was_taken_away_is_not_recorded,
     its_key_may_be_kept_too,
@@ -161,6 +162,23 @@ async fn at_most_once_is_recorded_before_its_body(pool: LockPool) {
     assert!(runs(job()).await);
     let run = pool.admin().record("job").await.unwrap().unwrap();
     assert!(run.ended().is_some());
+}
+
+/// It came while the run was under way, whose record is taken back.
+async fn who_waits_for_a_run_runs_what_failed(pool: LockPool) {
+    for after_crash in [AfterCrash::Again, AfterCrash::Skip] {
+        let job = || job(&pool).after_crash(after_crash);
+        let failed = job().run_once_per(async |_| {
+            let waits = tokio::spawn(runs(job()));
+            soon("it waits", async || pool.status().unwrap().waiting == 1).await;
+            settled(&pool).await;
+            Err::<_, tokio::task::JoinHandle<bool>>(waits)
+        });
+        let waits = failed.await.unwrap().map(|()| ()).unwrap_err();
+        assert!(waits.await.unwrap());
+        assert!(!runs(job()).await);
+        assert!(pool.admin().clear_record("job").await.unwrap());
+    }
 }
 
 async fn a_record_is_cleared(pool: LockPool) {
