@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use dlock_harness::RedisServer;
 use dlock_harness::polls::at_every_poll;
 use dlock_runtime::{AfterCrash, Eviction, LockError, LockGuard, LockPool, LockRequest, Released};
 use tokio::time::timeout;
 
-use crate::backends::{LONG, ms, running, settled, soon, soon_free};
+use crate::backends::{LONG, ms, patient, running, settled, soon, soon_free};
+use crate::log::Log;
 
 on_every_backend!(
     one_server: what_succeeded_is_not_run_again,
@@ -17,6 +19,7 @@ on_every_backend!(
     others_of_the_key_are_granted_as_ever,
     the_period_is_that_of_the_caller,
     at_most_once_is_recorded_before_its_body,
+    who_waits_for_a_run_runs_what_failed,
     a_record_is_cleared,
     a_run_whose_lock_was_taken_away_is_not_recorded,
     its_key_may_be_kept_too,
@@ -161,6 +164,23 @@ async fn at_most_once_is_recorded_before_its_body(pool: LockPool) {
     assert!(run.ended().is_some());
 }
 
+/// It came while the run was under way, whose record is taken back.
+async fn who_waits_for_a_run_runs_what_failed(pool: LockPool) {
+    for after_crash in [AfterCrash::Again, AfterCrash::Skip] {
+        let job = || job(&pool).after_crash(after_crash);
+        let failed = job().run_once_per(async |_| {
+            let waits = tokio::spawn(runs(job()));
+            soon("it waits", async || pool.status().unwrap().waiting == 1).await;
+            settled(&pool).await;
+            Err::<_, tokio::task::JoinHandle<bool>>(waits)
+        });
+        let waits = failed.await.unwrap().map(|()| ()).unwrap_err();
+        assert!(waits.await.unwrap());
+        assert!(!runs(job()).await);
+        assert!(pool.admin().clear_record("job").await.unwrap());
+    }
+}
+
 async fn a_record_is_cleared(pool: LockPool) {
     let admin = pool.admin();
     assert!(!admin.clear_record("job").await.unwrap());
@@ -178,6 +198,61 @@ async fn a_run_whose_lock_was_taken_away_is_not_recorded(pool: LockPool) {
     assert!(matches!(evicted, Eviction::Done(_)), "{evicted:?}");
     assert_eq!(held.release_done().await.unwrap(), Released::NotHeld);
     assert!(!is_recorded(&pool).await);
+}
+
+/// Whether the holder knows that when its run ends, or its release finds it.
+#[tokio::test]
+async fn a_run_that_can_not_be_recorded_is_logged() {
+    let (log, _listening) = Log::listen();
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let admin = pool.admin();
+    for (after_crash, is_known, expected) in [
+        (AfterCrash::Again, true, 1),
+        (AfterCrash::Again, false, 1),
+        (AfterCrash::Skip, true, 0), // it is recorded
+        (AfterCrash::Skip, false, 0),
+    ] {
+        let held = job(&pool).after_crash(after_crash).acquire();
+        let held = held.await.unwrap();
+        let holder = admin.show("job").await.unwrap().unwrap().holders()[0].fingerprint();
+        let evicted = admin.evict("job", holder).await.unwrap();
+        assert!(matches!(evicted, Eviction::Done(_)), "{evicted:?}");
+        if is_known {
+            held.lost().await;
+        }
+        log.take("");
+        assert_eq!(held.release_done().await.unwrap(), Released::NotHeld);
+        let told = log.take("is not recorded");
+        assert_eq!(told.len(), expected, "{after_crash:?} {is_known}: {told:?}");
+        admin.clear_record("job").await.unwrap();
+    }
+    let joined = job(&pool).run_once_per(async |_| {
+        let inner = pool.lock("job").reentrant().run(async |_| ()).await;
+        inner.map_err(|it| it.to_string())
+    });
+    assert_eq!(joined.await.unwrap(), Ok(()));
+    assert_eq!(log.take("is not recorded"), [""; 0]);
+}
+
+/// As after the server's clock was set back.
+#[tokio::test]
+async fn a_failure_is_taken_back_where_fences_are_far_ahead() {
+    let server = RedisServer::start();
+    let (seconds, _): (u64, u64) = server.ask(&["TIME"]).await;
+    let ahead = (seconds + 7200) * 1_000_000;
+    for config in [
+        patient(server.url()),
+        patient(server.url()).without_scripts(),
+    ] {
+        let pool = LockPool::connect(config).await.unwrap();
+        let job = || job(&pool).after_crash(AfterCrash::Skip);
+        (server.cmd(&["SET", "lock:@fence", &ahead.to_string()])).await;
+        let failed = job().run_once_per(async |_| Err::<(), _>("no mail")).await;
+        assert_eq!(failed.unwrap(), Err("no mail"));
+        assert!(!is_recorded(&pool).await);
+        assert!(runs(job()).await && !runs(job()).await);
+        assert!(pool.admin().clear_record("job").await.unwrap());
+    }
 }
 
 async fn its_key_may_be_kept_too(pool: LockPool) {

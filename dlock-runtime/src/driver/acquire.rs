@@ -233,11 +233,7 @@ fn runs_at_most_once(spec: &AcquireSpec) -> bool {
 }
 
 fn run_of(grant: &Grant) -> RunNote {
-    RunNote {
-        start: grant.time,
-        epoch: grant.epoch,
-        outcome: RunOutcome::Unknown,
-    }
+    RunNote::begun(grant.time, grant.epoch)
 }
 
 /// The body of one lock may begin, unless the lock is lost by now.

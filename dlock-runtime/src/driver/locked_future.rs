@@ -17,7 +17,6 @@ use super::guard::LockGuard;
 use super::lease_cell::Lost;
 use super::scope::{self, Frame, LockFrame, ScopedGuard};
 use crate::observe::{self, ObservedHold};
-use crate::rules::commands::RunOutcome;
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 
@@ -307,10 +306,10 @@ fn end_run<F: Future>(
     let SlotProj::Value { value: Some(value) } = slot.project() else {
         return; // its body has ended
     };
-    guard.run_ended(match failure(value) {
-        None => RunOutcome::Succeeded,
-        Some(_) => RunOutcome::Failed,
-    });
+    match failure(value) {
+        None => guard.run_succeeded(),
+        Some(_) => guard.run_failed(),
+    }
 }
 
 /// Drops body or value for this error, which tells the one in the value.

@@ -141,18 +141,33 @@ pub(crate) enum RunOutcome {
     Failed,
 }
 
+impl RunNote {
+    /// A run under this grant. An epoch that a release could not tell, because the clock was set back far,
+    /// is 0 from the start, so that the release finds what was recorded before the body.
+    pub(crate) fn begun(start: u64, epoch: u64) -> Self {
+        let is_near = epoch.saturating_sub(start) < u64::from(RunPart::MOST_AHEAD);
+        Self {
+            start,
+            epoch: if is_near { epoch } else { 0 },
+            outcome: RunOutcome::Unknown,
+        }
+    }
+}
+
 impl RunPart {
     const NONE: Self = Self(0);
     const MOST_AHEAD: u32 = u32::MAX >> 2;
 
     fn of(run: RunNote) -> Self {
-        let ahead = u32::try_from(run.epoch.saturating_sub(run.start)).unwrap_or(u32::MAX);
+        let ahead = run.epoch.checked_sub(run.start);
+        let ahead = ahead.and_then(|it| u32::try_from(it).ok());
         let outcome = match run.outcome {
             RunOutcome::Unknown => 1,
             RunOutcome::Succeeded => 2,
             RunOutcome::Failed => 3,
         };
-        Self(ahead.min(Self::MOST_AHEAD) << 2 | outcome)
+        let ahead = ahead.map_or(Self::MOST_AHEAD, |it| it.min(Self::MOST_AHEAD));
+        Self(ahead << 2 | outcome)
     }
 
     fn read(self, start: u64) -> Option<RunNote> {

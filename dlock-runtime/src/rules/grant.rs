@@ -42,7 +42,7 @@ impl OnKey<'_> {
                 return; // no entry passes the head
             }
             self.state.queue.leave(&head);
-            if self.state.not_due(&entry, self.time).is_some() {
+            if self.state.not_due(&head, &entry, self.time).is_some() {
                 self.publish.taken_out(entry.address, self.key, &head);
                 continue;
             }

@@ -23,10 +23,13 @@ pub(crate) struct StoredRecord {
 }
 
 impl KeyState {
-    /// Why this entry may not run now; `None`: it may.
-    pub(super) fn not_due(&mut self, entry: &Entry<'_>, time: u64) -> Option<NotDue> {
+    /// Why this entry, whose value it is, may not run now; `None`: it may, or another holds the lock whose
+    /// run is not over and may fail.
+    pub(super) fn not_due(&mut self, value: &str, entry: &Entry<'_>, time: u64) -> Option<NotDue> {
+        let is_held = self.lock.as_ref().is_some_and(|it| !it.holds(value));
         let (period, stored) = (entry.once_per?, self.record.as_mut()?);
         let left = match Record::read(&stored.text) {
+            Some(Record { end: 0, .. }) if is_held => return None,
             Some(record) => {
                 let left = (record.start.saturating_add(micros(period))).saturating_sub(time);
                 if record.start > time {

@@ -63,7 +63,7 @@ impl OnKey<'_> {
             self.state.queue.beat(&claim.value, time);
             return Acquired::Queued(self.before_who_waits());
         }
-        if let Some(not_due) = self.state.not_due(&entry, time) {
+        if let Some(not_due) = self.not_due(claim) {
             return Acquired::NotDue(not_due);
         }
         match self.admission(claim, &entry, claim.queues) {
@@ -110,7 +110,7 @@ impl OnKey<'_> {
         if let Some((epoch, left)) = self.yours(claim) {
             return Polled::Yours { time, epoch, left };
         } else if !self.state.queue.has(queued) {
-            let not_due = self.state.not_due(&entry, time);
+            let not_due = self.not_due(claim);
             return not_due.map_or(Polled::Gone { time }, Polled::NotDue);
         } else if self.more {
             return Polled::Queued(self.state.busy(time)); // which is not looked at
@@ -181,7 +181,8 @@ impl OnKey<'_> {
 
     /// Why a claim may not run now.
     pub(crate) fn not_due(&mut self, claim: &Claim) -> Option<NotDue> {
-        self.state.not_due(&entry_of(claim), self.time)
+        let entry = entry_of(claim);
+        self.state.not_due(&claim.value, &entry, self.time)
     }
 
     /// Notes before its body that a claim runs, if it holds the lock; whether it does.

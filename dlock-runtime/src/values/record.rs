@@ -91,7 +91,7 @@ struct KnownRun {
     started: SystemTime,
     ended: Option<SystemTime>,
     period: Duration,
-    fence: Fence,
+    fence: Option<Fence>,
 }
 
 impl LastRun {
@@ -111,7 +111,7 @@ impl LastRun {
                 started: at(it.start),
                 ended: (it.end > 0).then(|| at(it.end)),
                 period: it.period,
-                fence: Fence::new(it.epoch, 0),
+                fence: (it.epoch > 0).then(|| Fence::new(it.epoch, 0)),
             }
         });
         Self {
@@ -147,10 +147,10 @@ impl LastRun {
         self.known.as_ref().map(|it| it.period)
     }
 
-    /// Returns the fence under which it ran.
+    /// Returns the fence under which it ran; `None`, too, if the server's clock was far behind its counter.
     #[must_use]
     pub fn fence(&self) -> Option<Fence> {
-        self.known.as_ref().map(|it| it.fence)
+        self.known.as_ref()?.fence
     }
 
     /// Returns the name of the host that ran it; empty if the record can't be read.

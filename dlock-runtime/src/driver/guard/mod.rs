@@ -23,8 +23,9 @@ use super::lock_handle::LockHandle;
 use crate::client::spec::AcquireSpec;
 use crate::link::Link;
 use crate::link::command_error::CommandError;
-use crate::observe::{ObservedClass, ObservedHold};
+use crate::observe::{self, ObservedClass, ObservedHold};
 use crate::rules::commands::{Claim, Keep, RunOutcome};
+use crate::values::bounds::OncePer;
 use crate::values::class::{LockSite, Site};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::fence::Fence;
@@ -294,9 +295,29 @@ impl LockGuard {
         self.hold.core.watchdog().keep(self.hold.token(), keep)
     }
 
+    /// The run has ended, and succeeded. One that may run at most once was recorded before its body.
+    pub(crate) fn run_succeeded(&self) {
+        let is_lost = !self.run_ended(RunOutcome::Succeeded) && !self.entered.is_inner();
+        if is_lost && !self.once_per().is_some_and(OncePer::is_at_most_once) {
+            observe::run_unrecorded(self.key().parts());
+        }
+    }
+
+    /// The run has ended, and its job is to run again. What may run again after a crash was not recorded
+    /// before its body, so that nothing is to be taken back.
+    pub(crate) fn run_failed(&self) {
+        if self.once_per().is_some_and(OncePer::is_at_most_once) {
+            self.run_ended(RunOutcome::Failed);
+        }
+    }
+
+    fn once_per(&self) -> Option<OncePer> {
+        self.hold.spec().terms.bounds.once_per
+    }
+
     /// Whether its job runs once per period.
     pub(crate) fn runs_once(&self) -> bool {
-        self.hold.spec().terms.bounds.once_per.is_some()
+        self.once_per().is_some()
     }
 
     /// The run has ended so; `false`: the lock is lost, or a body around this call ends the run.
@@ -401,7 +422,7 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<Released, LockError> {
-        self.run_ended(RunOutcome::Failed); // nothing, if it may run as often as it is called
+        self.run_failed();
         self.give_back(None).await
     }
 
@@ -440,7 +461,7 @@ impl LockGuard {
                 "`release_done` records a run of a job that runs once per period: add `once_per` to the request, or call `release`",
             ));
         }
-        self.run_ended(RunOutcome::Succeeded);
+        self.run_succeeded();
         self.give_back(None).await
     }
 

@@ -16,8 +16,11 @@ local function not_due(e)
     return nil
   end
   local left, whole = nil, e.of * 1000
-  local start, ends, period, behind = string.match(text, '^1|(%d+)|(%d+)|(%d+)|(.*)$')
+  local start, ends, period, behind = string.match(text, '^1|(%d+)|(%d+)|(%d+)|(%d+|.*)$')
   if start and #start <= 16 and #ends <= 16 and #period <= 12 and tonumber(period) > 0 then
+    if there and tonumber(ends) == 0 then
+      return nil -- another holds the lock whose run is not over and may fail
+    end
     left = math.min(start - T + whole, whole)
     if tonumber(start) > T then
       text = '1|' .. digits .. '|' .. ends .. '|' .. period .. '|' .. behind
