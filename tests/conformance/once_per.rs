@@ -174,7 +174,7 @@ async fn who_waits_for_a_run_runs_what_failed(pool: LockPool) {
             settled(&pool).await;
             Err::<_, tokio::task::JoinHandle<bool>>(waits)
         });
-        let waits = failed.await.unwrap().map(|()| ()).unwrap_err();
+        let waits = failed.await.unwrap().unwrap_err();
         assert!(waits.await.unwrap());
         assert!(!runs(job()).await);
         assert!(pool.admin().clear_record("job").await.unwrap());
