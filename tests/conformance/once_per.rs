@@ -172,7 +172,7 @@ async fn who_waits_for_a_run_runs_what_failed(pool: LockPool) {
             let waits = tokio::spawn(runs(job()));
             soon("it waits", async || pool.status().unwrap().waiting == 1).await;
             settled(&pool).await;
-            Err::<_, tokio::task::JoinHandle<bool>>(waits)
+            Err::<(), _>(waits)
         });
         let waits = failed.await.unwrap().unwrap_err();
         assert!(waits.await.unwrap());

@@ -20,7 +20,7 @@ use crate::link::redis::plan::Plan;
 use crate::link::redis::tests::alike::pair::Foreign;
 use crate::link::redis::tests::alike::{Seconds, Who};
 use crate::link::redis::tests::lab::{CAP, Lab, plan, seconds};
-use crate::rules::commands::{Acquire, Acquired, Busy, Claim, Left, Polled};
+use crate::rules::commands::{Acquire, Acquired, Busy, Claim, Keep, Left, Polled};
 use crate::topology::plain::{Checkouts, PlainLink, key_lasts};
 use crate::topology::server::connect::connect;
 use crate::values::entry;
@@ -127,11 +127,16 @@ impl Pair<'_> {
         if is_free {
             self.pure.lose_queue(&key);
         }
-        let mut answer = self.pure.acquire(command, self.time, &mut self.wire);
-        if matches!(answer, Acquired::NotDue(_)) {
+        let answer = self.pure.acquire(command, self.time, &mut self.wire);
+        if matches!(answer, Acquired::NotDue(_)) && is_free {
             // It has taken the lock, and given it back to the queue.
+            let record = self.pure.stored_record(&key, self.time);
             self.pure = before;
-            answer = self.pure.acquire(command, self.time, &mut self.wire);
+            let (claim, wire) = (&command.claim, &mut self.wire);
+            if let Some(it) = record {
+                self.pure.put_record(&key, &it.text, it.expires);
+            }
+            self.pure.release(claim, Keep::NOT, self.time, wire);
         } else if is_free {
             let waiting = before.clone().waiting(&key, self.time);
             self.witness.saw_if(!waiting.is_empty(), "past the queue");
