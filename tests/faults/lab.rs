@@ -156,7 +156,7 @@ pub(crate) fn text(operation: &str) -> String {
     let script = lua::ALL.iter().find(|(it, _)| *it == name);
     let (_, sections) = script.unwrap_or_else(|| panic!("no such script: {operation}"));
     // As this user may, no more than the beginning of a lock's value is read.
-    lua::text(sections).replace("'GET', lock)", "'GETRANGE', lock, '0', '4096')")
+    lua::reading_beginnings(&lua::text(sections))
 }
 
 /// A release has one text for each way to compare and delete that a server may have.

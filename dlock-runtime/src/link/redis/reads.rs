@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis::{Cmd, RedisResult, Value};
 
 use crate::extras::server_check::rights::Why;
+use crate::rules::lua;
 use crate::values::entry::LONGEST;
 
 /// What is read of a string.
@@ -48,12 +49,7 @@ impl Reads {
     pub(super) fn in_script(self, text: &str) -> String {
         match self {
             Self::Whole => text.to_owned(),
-            Self::Beginning => ["lock", "record"]
-                .iter()
-                .fold(text.to_owned(), |text, key| {
-                    let beginning = format!("'GETRANGE', {key}, '0', '4096')");
-                    text.replace(&format!("'GET', {key})"), &beginning)
-                }),
+            Self::Beginning => lua::reading_beginnings(text),
         }
     }
 }

@@ -122,6 +122,17 @@ const ENDING_A_RUN: &str = "grant.after record.run record.note_run release.one";
 pub(crate) const GET_AND_DEL: &str =
     "redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])";
 
+/// The same text, which reads only the beginning of what may be a stranger's: the strings at a lock's key
+/// and at its record.
+pub(crate) fn reading_beginnings(text: &str) -> String {
+    ["lock", "record"]
+        .iter()
+        .fold(text.to_owned(), |text, key| {
+            let beginning = format!("'GETRANGE', {key}, '0', '4096')");
+            text.replace(&format!("'GET', {key})"), &beginning)
+        })
+}
+
 /// Joins the sections of a script.
 pub(crate) fn text(sections: &[&str]) -> String {
     let names = || sections.iter().flat_map(|it| it.split(' '));
