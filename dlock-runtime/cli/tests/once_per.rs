@@ -17,7 +17,7 @@ fn options<'a>(more: &[&'a str]) -> Vec<&'a str> {
 fn is_not_due(ended: &Ended, status: i32, why: &[&str]) {
     assert_eq!(ended.status, status, "{ended:?}");
     let begins = "dlock: nightly is not due: dlock run sh of process ";
-    for words in [&[begins, "; it may run again in 19 h"], why].concat() {
+    for words in [&[begins, "; it may run again in 20 h"], why].concat() {
         assert!(ended.stderr.contains(words), "{words}: {ended:?}");
     }
 }

@@ -201,9 +201,9 @@ struct InWords(Duration);
 impl fmt::Display for InWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3600, "h"), (60, "min")];
-        let seconds = self.0.as_secs();
+        let seconds = (self.0 + Duration::from_millis(500)).as_secs();
         match UNITS.iter().find(|(each, _)| seconds >= 2 * each) {
-            Some((each, unit)) => write!(f, "{} {unit}", seconds / each),
+            Some((each, unit)) => write!(f, "{} {unit}", (seconds + each / 2) / each),
             None if seconds >= 2 => write!(f, "{seconds} s"),
             None => write!(f, "{} ms", self.0.as_millis()),
         }
