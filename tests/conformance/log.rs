@@ -1,11 +1,11 @@
 //! Records dlock's events on this thread, on which a test's runtime polls everything.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing::field::Field;
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Subscriber};
+use tracing::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 #[derive(Clone, Default)]
@@ -24,6 +24,10 @@ impl<S: Subscriber> Layer<S> for Log {
 impl Log {
     /// Records until the guard is dropped.
     pub(crate) fn listen() -> (Self, DefaultGuard) {
+        // With one listener alone, tracing asks that of the thread that first comes to an event whether
+        // anybody hears it, and then believes that for all threads.
+        static BESIDE: OnceLock<Dispatch> = OnceLock::new();
+        BESIDE.get_or_init(|| Dispatch::new(tracing_subscriber::registry()));
         let log = Log::default();
         let subscriber = tracing_subscriber::registry().with(log.clone());
         (log, tracing::subscriber::set_default(subscriber))
