@@ -16,7 +16,6 @@ use crate::driver::pool::LockPool;
 use crate::driver::scope;
 use crate::global;
 use crate::observe;
-use crate::rules::commands::RunOutcome;
 use crate::values::config::{Address, Config};
 use crate::values::error::LockError;
 use crate::values::key::Key;
@@ -55,7 +54,7 @@ pub fn is_in_memory(config: &Config) -> bool {
 /// The job under this lock, which runs once per period, has failed: the release takes back what was
 /// recorded before it began. The command `dlock` knows that only when its program has ended.
 pub fn run_failed(guard: &LockGuard) {
-    guard.run_ended(RunOutcome::Failed);
+    guard.run_failed();
 }
 
 /// A key that is an expression.

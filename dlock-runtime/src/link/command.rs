@@ -147,7 +147,7 @@ pub(crate) enum LinkCommand<'a> {
 }
 
 /// What may be done with a command, whatever the server. None is ever sent again that may have been
-/// executed. Only `acquire`, `AcquireAll`, `Vote` and `Write` create anything; only `acquire`, `release`,
+/// executed. Only `acquire`, `AcquireAll`, `Vote`, `NoteRun` and `Write` create anything; only `acquire`, `release`,
 /// `Heartbeat`, a node's commands and the items of a `Renew` share a command of the server with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandRules {

@@ -2,8 +2,8 @@
 //! data, checked once when it is made.
 //!
 //! Read in this order: `shared_text`, `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`,
-//! `moment`, `ttl`, `bounds`, `record`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
-//! `finding`, `report`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`,
+//! `moment`, `ttl`, `bounds`, `record`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`,
+//! `error`, `finding`, `report`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`,
 //! `memory_value`, `slot`.
 //!
 //! Never in this folder: waiting, reading a clock, a command to a server, an import from another

@@ -288,7 +288,6 @@ impl Run {
         let released = if has_run {
             guard.release_done().await
         } else {
-            __private::run_failed(&guard);
             guard.release().await
         };
         match released {

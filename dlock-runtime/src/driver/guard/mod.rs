@@ -1,7 +1,8 @@
 //! A lock that is held: what its owner can ask and do.
 //!
 //! `write` changes data under the lock, `prolong` extends it, `downgrade` turns a writer into a
-//! reader, `release` gives it back, and `reentry` counts how often one body holds it.
+//! reader, `release` gives it back, `run` says of a job that runs once per period whether it ran, and
+//! `reentry` counts how often one body holds it.
 //!
 //! Never in this folder: a belief that the lock is held without a check of its `lease_cell`.
 
@@ -9,6 +10,7 @@ mod downgrade;
 mod prolong;
 mod reentry;
 mod release;
+mod run;
 mod write;
 
 use std::fmt;
@@ -23,9 +25,8 @@ use super::lock_handle::LockHandle;
 use crate::client::spec::AcquireSpec;
 use crate::link::Link;
 use crate::link::command_error::CommandError;
-use crate::observe::{self, ObservedClass, ObservedHold};
-use crate::rules::commands::{Claim, Keep, RunOutcome};
-use crate::values::bounds::OncePer;
+use crate::observe::{ObservedClass, ObservedHold};
+use crate::rules::commands::{Claim, Keep};
 use crate::values::class::{LockSite, Site};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::fence::Fence;
@@ -295,41 +296,6 @@ impl LockGuard {
         self.hold.core.watchdog().keep(self.hold.token(), keep)
     }
 
-    /// The run has ended, and succeeded. One that may run at most once was recorded before its body.
-    pub(crate) fn run_succeeded(&self) {
-        let is_lost = !self.run_ended(RunOutcome::Succeeded) && !self.entered.is_inner();
-        if is_lost && !self.once_per().is_some_and(OncePer::is_at_most_once) {
-            observe::run_unrecorded(self.key().parts());
-        }
-    }
-
-    /// The run has ended, and its job is to run again. What may run again after a crash was not recorded
-    /// before its body, so that nothing is to be taken back.
-    pub(crate) fn run_failed(&self) {
-        if self.once_per().is_some_and(OncePer::is_at_most_once) {
-            self.run_ended(RunOutcome::Failed);
-        }
-    }
-
-    fn once_per(&self) -> Option<OncePer> {
-        self.hold.spec().terms.bounds.once_per
-    }
-
-    /// Whether its job runs once per period.
-    pub(crate) fn runs_once(&self) -> bool {
-        self.once_per().is_some()
-    }
-
-    /// The run has ended so; `false`: the lock is lost, or a body around this call ends the run.
-    pub(crate) fn run_ended(&self, outcome: RunOutcome) -> bool {
-        !self.entered.is_inner()
-            && self
-                .hold
-                .core
-                .watchdog()
-                .run_ended(self.hold.token(), outcome)
-    }
-
     /// Waits until the lease is lost, and returns the cause; **never** ends for a lease that is
     /// released in time. A body that a shutdown stops gets
     /// [`LostCause::ShutDown`](crate::LostCause::ShutDown).
@@ -423,45 +389,6 @@ impl LockGuard {
     /// ```
     pub async fn release(self) -> Result<Released, LockError> {
         self.run_failed();
-        self.give_back(None).await
-    }
-
-    /// Releases the lock of a job that runs [once per period](crate::LockRequest::once_per), and records
-    /// in the same step that the job has run.
-    ///
-    /// [`release`](Self::release) records nothing, so that the next caller runs the job. Nor does a
-    /// drop, which counts as a crash ([`AfterCrash`](crate::AfterCrash)).
-    ///
-    /// # Errors
-    /// As [`release`](Self::release); after an unclear answer, the repeated release records the run.
-    /// [`LockError::Config`] if the request did not say `once_per`: the lock is then released in the
-    /// background. If the lock was gone, nothing is recorded, and a log event says so.
-    ///
-    /// # Cancel safety
-    /// May be dropped at any time: release and record continue in the background.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use dlock_runtime::{LockPool, LockError};
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
-    /// let pool = LockPool::connect("memory://").await?;
-    /// let nightly = || pool.lock("nightly").once_per(Duration::from_secs(20 * 3600));
-    /// let lock = nightly().acquire().await?;
-    /// // … the work …
-    /// lock.release_done().await?;
-    ///
-    /// assert!(nightly().acquire().await.unwrap_err().is_not_due());
-    /// # Ok(()) }
-    /// ```
-    pub async fn release_done(self) -> Result<Released, LockError> {
-        if !self.runs_once() {
-            return Err(LockError::config(
-                "`release_done` records a run of a job that runs once per period: add `once_per` to the request, or call `release`",
-            ));
-        }
-        self.run_succeeded();
         self.give_back(None).await
     }
 

@@ -10,7 +10,7 @@ use crate::client::tokens::Extension;
 use crate::link::RENEWALS_AT_ONCE;
 use crate::link::command_error::CommandError;
 use crate::link::joined::all;
-use crate::rules::commands::{Renewal, Renewed, RunNote};
+use crate::rules::commands::{Renewal, Renewed};
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
@@ -92,20 +92,6 @@ impl LockGuard {
         let (on_server, ttl) = (terms.lease(), terms.ttl);
         let extended = self.prolong(ProlongBy::Renewal, on_server, ttl, within);
         Ok(lasts(is_clear(extended.await?)?))
-    }
-
-    /// Before the body: records that the job runs. `false` if the lock is lost.
-    pub(crate) async fn note_run(
-        &self,
-        run: RunNote,
-        within: Duration,
-    ) -> Result<bool, CommandError> {
-        let Hold { core, .. } = &self.hold;
-        let now = core.now();
-        let key = self.key().as_str();
-        let (link, later) = core.backend().link_at(now, key, within).await?;
-        let left = later.until(now.plus(within));
-        link.note_run(self.hold.claim(), run, left).await
     }
 
     /// The same for many locks of one kind of one pool, in few commands, all sent at once.

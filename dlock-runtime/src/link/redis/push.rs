@@ -1,12 +1,12 @@
 //! Receives the pushes of one connection: grants to this connection's waiters, a node's hints that a
-//! lock is free, and the word that a holder was evicted.
+//! lock is free, and the word that a holder was evicted, or a waiter taken out of its queue.
 //!
 //! The client library calls it from whoever reads the connection's socket (`io_task`). Anyone who may
 //! `PUBLISH` can write anything here. A node grants nothing by a message, and only a node gives
 //! hints that a lock is free; whatever else comes is ignored. If the fleet has a secret, a grant is
 //! believed only with the right MAC; without a secret, if its numbers are plausible. Any other
-//! grant is a hint, which makes the waiter poll. That a holder was evicted only makes it ask, with the
-//! right MAC before others. No message is ever shown, because it holds a token.
+//! grant is a hint, which makes the waiter poll. The last word only makes a holder ask, with the right
+//! MAC before others, and a waiter poll. No message is ever shown, because it holds a token.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -36,7 +36,8 @@ const GRANTED: &str = "1|granted";
 /// The first line of a hint.
 const FREED: &str = "1|freed";
 
-/// The first line of a message to a holder that was evicted.
+/// The first line of a message to a holder that was evicted, or to a waiter that was taken out of its
+/// queue.
 const EVICTED: &str = "1|evicted";
 
 /// What the grants in a connection's messages are worth.
@@ -212,7 +213,8 @@ fn freed(message: &str) -> Option<&str> {
     (event == FREED && is_key).then_some(key)
 }
 
-/// A message that an administrator's client published: a holder was evicted.
+/// A message that an administrator's client published, or a script: a holder was evicted, or a waiter
+/// taken out of its queue because its job is not due.
 struct Evicted<'a> {
     key: &'a str,
     value: &'a str,
