@@ -245,9 +245,9 @@ pub fn closing() -> impl Future<Output = ()> + Send + 'static + use<> {
 ///    ([`LostCause::ShutDown`](crate::LostCause::ShutDown)). Functions with `on_shutdown = "finish"`,
 ///    guards, and bodies that block their thread keep their locks.
 ///
-/// It returns as soon as nothing is left, and at the latest after the grace and two
-/// [`command_timeout`](Config::command_timeout)s, with what is left; a warning in the log names each
-/// lock that is still held. Call it at the end of `main`, or while your server drains its
+/// It returns as soon as nothing is left, after the grace as soon as nothing is left that it may stop,
+/// and at the latest two [`command_timeout`](Config::command_timeout)s after the grace. It returns what
+/// is left; a warning in the log names each lock that is still held. Call it at the end of `main`, or while your server drains its
 /// connections.
 ///
 /// The pools stay closed. Once this has returned, [`init`] and [`init_named`] may be called again

@@ -425,20 +425,20 @@ async fn finishes(pool: &LockPool, after: Arc<Notify>) -> Result<&'static str, L
     Ok("finished")
 }
 
+/// A shutdown waits within the grace alone for one that may not be stopped.
 async fn a_shutdown_ends_functions_that_lead(pool: LockPool) {
     let after = Arc::<Notify>::default();
-    let leads = async {
-        let stopped = stopped(&pool).await;
-        is_lost(stopped, LostCause::ShutDown);
-        after.notify_one(); // the one that finishes is not stopped at the same time
-    };
     let shutdown = async {
         running(&pool, 2).await;
-        tokio::join!(pool.shutdown(), stopped(&pool))
+        let ended = tokio::join!(pool.shutdown(), stopped(&pool));
+        after.notify_one();
+        ended
     };
-    let (finished, (), (drained, waited)) =
-        tokio::join!(finishes(&pool, after.clone()), leads, shutdown);
+    let (finished, stopped, (drained, waited)) =
+        tokio::join!(finishes(&pool, after.clone()), stopped(&pool), shutdown);
+    is_lost(stopped, LostCause::ShutDown);
     assert_eq!(finished.unwrap(), "finished");
     assert!(matches!(waited, Err(LockError::ShutDown)), "{waited:?}");
-    assert!(drained.is_complete(), "{drained:?}");
+    assert_eq!((drained.held(), drained.unconfirmed()), (1, 0));
+    assert!(pool.shutdown().await.is_complete());
 }
