@@ -5,4 +5,5 @@ mod counting;
 mod election;
 mod explore;
 mod jumps;
+mod records;
 mod voting;

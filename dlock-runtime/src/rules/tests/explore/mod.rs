@@ -2,8 +2,8 @@
 //! every order of the steps, breadth first (`search`); some at random, where no search reaches
 //! (`walk`); the runs that must hold, and the known-bad variants that must be caught (`rows`).
 //!
-//! The models are `quorum/explore`, `slot_move`, `once_per`, and `explore` of the client's tests: its fleets and
-//! the local queue alone. Never in this folder: what a step means.
+//! The models are `quorum/explore`, `quorum/records`, `slot_move`, `once_per`, and `explore` of the client's tests:
+//! its fleets and the local queue alone. Never in this folder: what a step means.
 
 mod rows;
 mod search;

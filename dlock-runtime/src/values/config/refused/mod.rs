@@ -142,7 +142,7 @@ const REFUSED: &[RefusedRow] = &[
     row(
         Several,
         OncePer,
-        "a record that only some nodes have counts or does not count by which of them vote, and a node that restarts votes long before the period is over",
+        "a record that only some nodes have counts or does not count by which of them vote, and a node that restarts empty votes long before the period is over",
         "use a pool of one server for the job, or a row in a database",
     ),
     row(
