@@ -362,7 +362,6 @@ typed! {
     write(claim: &'a Claim, writes: &'a Writes<'a>) -> Wrote = LinkCommand::Write(claim, writes);
     note_run(claim: &'a Claim, run: RunNote) -> bool = LinkCommand::NoteRun { claim, run };
     last_run(key: &'a str) -> Option<NotDue> = LinkCommand::LastRun(key);
-    clear_record(key: &'a str) -> bool = LinkCommand::ClearRecord(key);
     read(key: &'a str) -> Option<String> = LinkCommand::Read(key);
     scan(sought: Sought, prefix: &'a str, cursor: u64) -> Scanned =
         LinkCommand::Scan { sought, prefix, cursor };

@@ -207,7 +207,7 @@ pub(crate) fn run_unrecorded(key: KeyParts<'_>) {
     warn!(
         key = &*key.shown(),
         namespace = key.namespace(),
-        "a run that succeeded is not recorded, because its lock was gone or the server did not answer: the job may run again within its period"
+        "a run that succeeded is not recorded, because its lock was gone, or the server refused the record or did not answer: the job may run again within its period"
     );
 }
 

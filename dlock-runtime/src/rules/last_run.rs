@@ -3,7 +3,7 @@
 //! Whoever grants asks first whether the claim is due; only the holder of the lock writes the record,
 //! with its release or before its body. Invariants: a record counts for no longer than the period of
 //! the claim that asks, however the clock was set; it ends by itself after its own period; a record of a
-//! layout that is not known counts until it ends.
+//! layout that is not known counts until it ends, and ends, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +42,10 @@ impl KeyState {
                 }
                 left.min(micros(period))
             }
-            None => stored
-                .expires
-                .map_or(micros(period), |at| at.saturating_sub(time)),
+            None => {
+                let ends = *stored.expires.get_or_insert(time + micros(period));
+                ends.saturating_sub(time)
+            }
         };
         (left > 0).then(|| NotDue {
             time,

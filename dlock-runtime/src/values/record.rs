@@ -17,8 +17,10 @@ use super::ttl;
 /// The layout that this version writes, and the only one that it reads.
 const LAYOUT: &str = "1";
 
-/// A longer number is refused, so that the Rust and Lua parsers agree on what can be read.
+/// Longer numbers are refused, so that the Rust and Lua parsers agree on what can be read: of a time or an
+/// epoch, and of a period, which is also more than 0.
 const MOST_DIGITS: usize = 16;
+const MOST_DIGITS_OF_A_PERIOD: usize = 12;
 
 /// A parsed record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +38,16 @@ impl<'a> Record<'a> {
     pub(crate) fn read(text: &'a str) -> Option<Self> {
         let mut fields = text.splitn(6, '|');
         let is_ours = fields.next()? == LAYOUT;
-        let mut number = || {
+        let mut number = |most_digits| {
             let digits = fields.next()?;
             let is_number =
-                digits.len() <= MOST_DIGITS && digits.bytes().all(|it| it.is_ascii_digit());
+                digits.len() <= most_digits && digits.bytes().all(|it| it.is_ascii_digit());
             is_number.then(|| digits.parse().ok())?
         };
-        let (start, end, period, epoch) = (number()?, number()?, number()?, number()?);
-        let about = fields.next()?;
-        is_ours.then_some(Self {
+        let (start, end) = (number(MOST_DIGITS)?, number(MOST_DIGITS)?);
+        let period = number(MOST_DIGITS_OF_A_PERIOD)?;
+        let (epoch, about) = (number(MOST_DIGITS)?, fields.next()?);
+        (is_ours && period > 0).then_some(Self {
             start,
             end,
             period: Duration::from_millis(period),
@@ -190,6 +193,9 @@ impl fmt::Display for LastRun {
                 }
             }
             None => f.write_str("a record that this version can't read is stored beside it")?,
+        }
+        if self.known.is_none() && self.due_in.is_zero() {
+            return f.write_str("; it ends a period after the next call");
         }
         write!(f, "; it may run again in {}", InWords(self.due_in))
     }

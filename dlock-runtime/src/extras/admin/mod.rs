@@ -13,10 +13,11 @@ use std::sync::Arc;
 pub use self::listing::{Listing, Records};
 pub use self::watch::{Change, LockChange, Watch};
 use crate::driver::core::Core;
-use crate::link::Link;
+use crate::link::command::ReadReply;
 use crate::link::command_error::CommandError;
 use crate::link::offers::WantedOffer;
-use crate::rules::commands::{Claim, Keep};
+use crate::link::{Link, LinkCommand};
+use crate::rules::commands::{Claim, Keep, NotDue};
 use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
 use crate::values::record::LastRun;
@@ -231,16 +232,9 @@ impl Admin {
     /// # Ok(()) }
     /// ```
     pub async fn record(&self, key: impl Into<Key>) -> Result<Option<LastRun>, LockError> {
-        self.0.offers(WantedOffer::Records)?;
-        let key = self.name(key.into())?;
-        let look = async {
-            let link = self.link(&key).await?;
-            let within = self.0.settings().command_timeout;
-            link.last_run(key.as_str(), within).await
-        };
-        let found = look
-            .await
-            .map_err(|error| self.0.error(error, Some(&key)))?;
+        let asked =
+            self.ask_of_record::<Option<NotDue>>(key.into(), |key| LinkCommand::LastRun(key));
+        let found = asked.await?;
         Ok(found.map(|it| LastRun::of(&it.record, it.time, it.left)))
     }
 
@@ -263,14 +257,8 @@ impl Admin {
     ///
     /// [`record`](Self::record) has one.
     pub async fn clear_record(&self, key: impl Into<Key>) -> Result<bool, LockError> {
-        self.0.offers(WantedOffer::Records)?;
-        let key = self.name(key.into())?;
-        let clear = async {
-            let link = self.link(&key).await?;
-            let within = self.0.settings().command_timeout;
-            link.clear_record(key.as_str(), within).await
-        };
-        clear.await.map_err(|error| self.0.error(error, Some(&key)))
+        self.ask_of_record(key.into(), |key| LinkCommand::ClearRecord(key))
+            .await
     }
 
     /// Follows the locks whose keys match a pattern, as in [`list`](Self::list): reports what is
@@ -278,6 +266,23 @@ impl Admin {
     /// ([`Watch::every`]), because Redis does not announce who holds a lock.
     pub fn watch(&self, pattern: impl Into<String>) -> Watch {
         Watch::of(self.0.clone(), pattern.into())
+    }
+
+    async fn ask_of_record<T: ReadReply>(
+        &self,
+        key: Key,
+        command: fn(&str) -> LinkCommand<'_>,
+    ) -> Result<T, LockError> {
+        self.0.offers(WantedOffer::Records)?;
+        let key = self.name(key)?;
+        let answer = async {
+            let link = self.link(&key).await?;
+            let within = self.0.settings().command_timeout;
+            link.ask(command(key.as_str()), within).await
+        };
+        answer
+            .await
+            .map_err(|error| self.0.error(error, Some(&key)))
     }
 
     fn name(&self, key: Key) -> Result<Key, LockError> {

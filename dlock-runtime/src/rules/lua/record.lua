@@ -6,7 +6,8 @@
 --@ due
 -- The reply if an entry runs once per period, and was run within it; nil if it may run. Its period counts
 -- from the start of the last run, and no longer than itself: the clock may have been set back, and then
--- the record counts from now on. A record of another layout counts until it ends.
+-- the record counts from now on. A record of another layout counts until it ends; one that would never end,
+-- for this period from now on.
 local function not_due(e)
   local record = e.letter == 'x' and (e.of or 0) > 0 and string.gsub(queue, '@w', '@r', 1)
   local text = record and redis.pcall('GET', record)
@@ -17,7 +18,8 @@ local function not_due(e)
   end
   local left, whole = nil, e.of * 1000
   local start, ends, period, behind = string.match(text, '^1|(%d+)|(%d+)|(%d+)|(%d+|.*)$')
-  if start and #start <= 16 and #ends <= 16 and #period <= 12 and tonumber(period) > 0 then
+  local epoch = start and string.match(behind, '^%d+')
+  if start and math.max(#start, #ends, #epoch) <= 16 and #period <= 12 and tonumber(period) > 0 then
     if there and tonumber(ends) == 0 then
       return nil -- another holds the lock whose run is not over and may fail
     end
@@ -28,7 +30,10 @@ local function not_due(e)
     end
   else
     left = redis.call('PTTL', record) * 1000
-    left = left < 0 and whole or left
+    if left < 0 then
+      redis.pcall('PEXPIRE', record, e.of)
+      left = whole
+    end
   end
   return left > 0 and {11, T, math.ceil(left / 1000), beginning(text)} or nil
 end

@@ -32,7 +32,7 @@ const SHIFT: &str = "
         end
       end
       local start, rest = string.match(string.find(key, '@r[:#]') and redis.call('GET', key) or '', '^1|(%d+)(|%d+|%d+|%d+|.*)$')
-      if start then
+      if start and #start == 16 then
         redis.call('SET', key, string.format('1|%.0f', start - by * 1000) .. rest, 'KEEPTTL')
       end
       local writers = string.find(key, '@h[:#]')

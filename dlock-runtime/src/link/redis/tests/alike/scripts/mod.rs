@@ -131,7 +131,7 @@ fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
         3 => (who(), keep(), any::<bool>(), run())
             .prop_map(|(who, keep, over, run)| Op::Cancel { who, keep, over, run }),
         1 => (who(), prop_oneof![Just(0), Just(4)]).prop_map(|(who, ago)| Op::NoteRun(who, ago)),
-        1 => (0..2usize, 0..3usize, option::of(even())).prop_map(|(key, what, ttl)| Op::Record(key, what, ttl)),
+        1 => (0..2usize, 0..6usize, option::of(even())).prop_map(|(key, what, ttl)| Op::Record(key, what, ttl)),
         3 => vec((who(), even()), 0..6).prop_map(Op::Renew),
         1 => (who(), even()).prop_map(|(who, ttl)| Op::Downgrade(who, ttl)),
         1 => who().prop_map(Op::Holds),
@@ -436,6 +436,9 @@ impl Pair<'_> {
         let text = |now: u64| match what {
             0 => "2|of another version".to_owned(),
             1 => "1|7|x".to_owned(),
+            2 => "1|7|0|0|7|host|1|f".to_owned(),
+            3 => "1|7|0|0000000020000|7|host|1|f".to_owned(), // more digits than a period has
+            4 => "1|7|0|20000|00000000000000007|host|1|f".to_owned(),
             _ => format!("1|{}|{}|20000|7|host|1|f|new", now + ahead, now + ahead),
         };
         let (real, pure) = (text(self.real_time().await), text(self.time));
