@@ -116,16 +116,7 @@ impl Cluster {
 
     /// Waits until a replica has all that its master has now.
     pub async fn replicated(&self, master: usize, replica: usize) {
-        let offset = async |node: usize, field: &str| {
-            let info: String = self.nodes[node].ask(&["INFO", "replication"]).await;
-            let line = info.lines().find_map(|it| it.strip_prefix(field));
-            line.map_or(0, |it| it.parse::<u64>().expect("a number"))
-        };
-        let all = offset(master, "master_repl_offset:").await.max(1);
-        until("the replica has it", CAP, async || {
-            offset(replica, "slave_repl_offset:").await >= all
-        })
-        .await;
+        self.nodes[replica].caught_up(&self.nodes[master]).await;
     }
 
     /// Waits until each node sees as many masters with slots, and all slots served.
