@@ -45,6 +45,20 @@ pub async fn until_none(server: &RedisServer, cap: Duration) {
     .await;
 }
 
+/// Waits until only fence counters are left at each.
+/// # Panics
+/// If more is left at one after this time.
+pub async fn until_only_counters(servers: &[RedisServer], cap: Duration) {
+    for server in servers {
+        until_ok("only counters are left", cap, async || {
+            let left = server.keys().await;
+            let is_counter = |key: &String| key.contains("@fence");
+            left.iter().all(is_counter).then_some(()).ok_or(left)
+        })
+        .await;
+    }
+}
+
 /// The server's clock, in µs.
 pub async fn time(server: &RedisServer) -> u64 {
     let (seconds, micros): (u64, u64) = server.ask(&["TIME"]).await;

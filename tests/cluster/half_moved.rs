@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use dlock_harness::{Cluster, until};
 use dlock_runtime::{
-    Batch, Config, Eviction, Fence, Finding, LockError, LockPool, LockRequest, Notice, Refusal,
-    Wait,
+    AfterCrash, Batch, Config, Eviction, Fence, Finding, LockError, LockPool, LockRequest, Notice,
+    Refusal, UnavailableCause, Wait,
 };
+use tokio::sync::oneshot;
 
 use dlock_tests::served::{documented_cluster_rules, documented_user};
 use dlock_tests::{KINDS, of_kind, refusal};
@@ -237,6 +238,174 @@ async fn a_guarded_write_waits_for_the_end_of_the_move() {
     assert_eq!(data, "before");
     write("after").await.unwrap();
     held.release().await.unwrap();
+}
+
+const PERIOD: Duration = Duration::from_secs(3600);
+
+/// It holds the lock for longer than the slot moves.
+fn job(pool: &LockPool, key: &str) -> LockRequest {
+    pool.lock(key).ttl(CAP).once_per(PERIOD)
+}
+
+/// Whether the job ran, or is not due. `None`: it can't be known while its slot is moving.
+async fn runs(request: LockRequest) -> Option<bool> {
+    match request.run_once_per(async |_| Ok::<_, ()>(())).await {
+        Err(LockError::NotDue { .. }) => Some(false),
+        Err(LockError::Unavailable { cause, .. }) => {
+            assert_eq!(cause, UnavailableCause::NotServed);
+            None
+        }
+        ran => Some(ran.unwrap().is_ok()),
+    }
+}
+
+/// The key of this lock, of its queue, its heartbeats and its record.
+fn names(key: &str) -> [String; 4] {
+    ["", "@w#", "@a#", "@r#"].map(|letter| format!("lock:{letter}{key}"))
+}
+
+/// A run ends while its slot is moving, and others of its job have waited for it since before, or come
+/// meanwhile. Of some the record moves first, of the others all that a grant needs and not the record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_ends_while_its_slot_is_moving_is_recorded_once_it_has_moved() {
+    let cluster = Cluster::start(3).await;
+    let pools = [pool_of_user(&cluster).await, pool_of_user(&cluster).await];
+    let (slot, to) = elsewhere(&cluster).await;
+    let from = cluster.owner(slot).await;
+    let begun = SystemTime::now();
+    let (mut ends, mut running, mut waiting, mut keys) = (vec![], vec![], vec![], vec![]);
+    let all = [AfterCrash::Again, AfterCrash::Skip]
+        .map(|it| [(it, Ok(())), (it, Err(()))].map(|it| [(it, false), (it, true)]));
+    for (number, row) in all.iter().flatten().flatten().enumerate() {
+        let ((after_crash, outcome), _) = *row;
+        let key = format!("{{k}}:{number}");
+        let (end, ended) = oneshot::channel::<()>();
+        let (begins, has_begun) = oneshot::channel();
+        let run = job(&pools[0], &key).after_crash(after_crash);
+        running.push(tokio::spawn(run.run_once_per(async move |lock| {
+            begins.send(lock.fence()).unwrap();
+            ended.await.unwrap();
+            outcome
+        })));
+        keys.push((key.clone(), *row, has_begun.await.unwrap()));
+        waiting.push(vec![tokio::spawn(runs(job(&pools[1], &key).wait(WAIT)))]);
+        until("it waits", CAP, async || {
+            pools[1].status().unwrap().waiting == number + 1
+        })
+        .await;
+        ends.push(end);
+    }
+    let mut steps = 0;
+    let between = async || {
+        steps += 1;
+        for (key, (_, is_record_first), _) in keys.iter().filter(|_| steps == 1) {
+            let [lock, queue, heartbeats, record] = &names(key);
+            let first = if *is_record_first {
+                &[record][..]
+            } else {
+                &[lock, queue, heartbeats]
+            };
+            for key in first {
+                cluster.move_key(key, (from, to)).await;
+            }
+        }
+        let counter = format!("lock:@fence:{{{slot}}}");
+        match steps {
+            2 => cluster.move_key(&counter, (from, to)).await,
+            3 => ends.drain(..).for_each(|end| end.send(()).unwrap()),
+            4 => {
+                for ((key, ..), waiting) in keys.iter().zip(&mut waiting) {
+                    waiting.push(tokio::spawn(runs(job(&pools[0], key).wait(WAIT))));
+                }
+            }
+            _ => {}
+        }
+        for (key, ((_, outcome), _), _) in &keys {
+            let again = job(&pools[1], key).wait(Duration::ZERO);
+            assert_eq!(runs(again).await, None, "{key}");
+            let is_held = pools[1].holder(&**key).await.unwrap().is_some();
+            assert!(
+                is_held || outcome.is_err(),
+                "{key} is free without its record"
+            );
+        }
+    };
+    cluster.migrate(slot, to, between).await;
+    for it in running {
+        it.await.unwrap().unwrap().ok(); // the clean-up ends it
+    }
+    for ((key, ((after_crash, outcome), is_first), fence), waits) in keys.into_iter().zip(waiting) {
+        let what = format!("{key} {after_crash:?} {outcome:?} {is_first}");
+        let mut ran = 0;
+        for it in waits {
+            let it = tokio::time::timeout(CAP, it).await.unwrap();
+            ran += u32::from(it.unwrap().unwrap());
+        }
+        assert_eq!(ran, u32::from(outcome.is_err()), "{what}");
+        let record = pools[0].admin().record(&*key).await.unwrap().unwrap();
+        assert_eq!(
+            record.fence() == Some(fence),
+            outcome.is_ok(),
+            "{what}: {record:?}"
+        );
+        assert_eq!(record.period(), Some(PERIOD));
+        let (started, ended) = (record.started().unwrap(), record.ended().unwrap());
+        let times = [begun, started, ended, SystemTime::now()];
+        assert!(times.is_sorted(), "{what}: {times:?}");
+        assert!(pools[0].holder(&*key).await.unwrap().is_none(), "{what}");
+    }
+}
+
+/// Any of the keys of a lock that is held and waited for may be at either node, and its record too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_is_not_run_again_while_its_record_and_its_lock_are_at_different_nodes() {
+    let cluster = Cluster::start(3).await;
+    let pools = [pool_of_user(&cluster).await, pool_of_user(&cluster).await];
+    let (slot, to) = elsewhere(&cluster).await;
+    let from = cluster.owner(slot).await;
+    let mut jobs = Vec::new();
+    for moved in 0..8 {
+        let key = format!("{{k}}:{moved}");
+        assert_eq!(runs(job(&pools[0], &key)).await, Some(true));
+        let held = pools[0].lock(&*key).ttl(CAP).acquire().await.unwrap();
+        let next = pools[1].lock(&*key).wait(WAIT).run(async |_| ());
+        let next = tokio::spawn(next);
+        until("it waits", CAP, async || {
+            pools[1].status().unwrap().waiting == moved + 1
+        })
+        .await;
+        jobs.push((key, moved, Some((held, next))));
+    }
+    let mut steps = 0;
+    let between = async || {
+        steps += 1;
+        for (key, moved, both) in &mut jobs {
+            let [lock, queue, heartbeats, record] = names(key);
+            let parts = [vec![lock], vec![queue, heartbeats], vec![record]];
+            let first = parts.iter().enumerate();
+            let first = first.filter(|(part, _)| steps == 1 && *moved >> part & 1 == 1);
+            for key in first.flat_map(|(_, keys)| keys) {
+                cluster.move_key(key, (from, to)).await;
+            }
+            if let Some((held, next)) = both.take_if(|_| steps == 3) {
+                held.release().await.unwrap();
+                next.await.unwrap().unwrap();
+            }
+            for pool in &pools {
+                let again = job(pool, key).wait(Duration::ZERO);
+                assert_eq!(runs(again).await, None, "{key} at step {steps}");
+            }
+        }
+        let counter = format!("lock:@fence:{{{slot}}}");
+        if steps == 1 {
+            cluster.move_key(&counter, (from, to)).await;
+        }
+    };
+    cluster.migrate(slot, to, between).await;
+    assert!(steps > 3, "{steps} steps");
+    for (key, ..) in &jobs {
+        assert_eq!(runs(job(&pools[1], key)).await, Some(false), "{key}");
+    }
 }
 
 /// What to do about it stands in the error.

@@ -28,8 +28,9 @@ mod spread;
 
 use std::time::Duration;
 
-use dlock_harness::{Cluster, until};
+use dlock_harness::Cluster;
 use dlock_runtime::{Config, LockPool};
+use dlock_tests::locks;
 
 /// A cap for anything that has to happen at all, on a busy machine.
 const CAP: Duration = Duration::from_secs(60);
@@ -67,10 +68,5 @@ async fn tag_at(cluster: &Cluster, node: usize) -> String {
 }
 
 async fn only_counters_are_left(cluster: &Cluster) {
-    for node in &cluster.nodes {
-        until("only counters are left", CAP, async || {
-            node.keys().await.iter().all(|key| key.contains("@fence"))
-        })
-        .await;
-    }
+    locks::until_only_counters(&cluster.nodes, CAP).await;
 }

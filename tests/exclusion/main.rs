@@ -7,6 +7,7 @@
 //! same when some are killed, `fair` the strict order.
 //!
 //! `leaders` changes the leader again and again. `once_per` storms at jobs that run once per period.
+//! Both do so on each `ground`.
 //!
 //! `kinds` is about the kinds with several holders, whose holds `dlock_tests::overlaps` checks. `item` is
 //! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head), by `holders`
@@ -21,6 +22,7 @@
 mod deaths;
 mod fair;
 mod fleet;
+mod ground;
 mod heads;
 mod holders;
 mod item;

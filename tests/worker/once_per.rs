@@ -26,7 +26,8 @@ struct Firing<'a> {
 }
 
 /// Fires the numbers `from` to `fires`. Of four jobs, half are run again after a crash. Some calls are
-/// dropped, some bodies fail, and some processes kill themselves while a body runs or is released.
+/// dropped, some bodies fail, and some processes kill or stop themselves while a body runs or is
+/// released.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn fire(settings: &Settings) {
     let firing = Firing {
@@ -49,13 +50,14 @@ impl Firing<'_> {
         let mut random = Seeded(self.slot * 1_000_000 + nth);
         let mut up_to = |most: u64| Duration::from_millis(random.between(0, most));
         let pause = up_to(self.settings.number("pause_ms"));
-        let (wait, takes, kills_after) = (up_to(400), up_to(300), up_to(350));
+        let (wait, takes, signals_after) = (up_to(400), up_to(300), up_to(350));
         let mut patience = up_to(60);
         let mut one_of = |many: u64| random.between(0, many) == 0;
         if !one_of(6) {
             patience = Duration::from_millis(PATIENCE);
         }
-        let (waits, fails, is_killed) = (one_of(2), one_of(6), one_of(4));
+        let (waits, fails) = (one_of(2), one_of(6));
+        let (is_killed, is_stopped) = (one_of(4), one_of(2));
         let (prefix, after_crash) = if one_of(2) {
             ("again", AfterCrash::Again)
         } else {
@@ -68,8 +70,9 @@ impl Firing<'_> {
         let body = async |lock: &LockGuard| {
             let fence = lock.fence().get();
             notes("begins", fence);
-            if is_killed {
-                thread::spawn(move || kill_after(kills_after));
+            let signals = [(is_killed, "-KILL"), (is_stopped, "-STOP")];
+            if let Some((_, signal)) = signals.into_iter().find(|(is_sent, _)| *is_sent) {
+                thread::spawn(move || signal_after(signals_after, signal));
             }
             sleep(takes).await;
             notes(if fails { "fails" } else { "succeeds" }, fence);
@@ -106,10 +109,10 @@ impl Firing<'_> {
     }
 }
 
-fn kill_after(pause: Duration) {
+fn signal_after(pause: Duration, name: &str) {
     thread::sleep(pause);
     let pid = std::process::id().to_string();
-    Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+    Command::new("kill").args([name, &pid]).status().unwrap();
 }
 
 /// The time of this host, as the server's, in µs.

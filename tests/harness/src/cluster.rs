@@ -116,16 +116,7 @@ impl Cluster {
 
     /// Waits until a replica has all that its master has now.
     pub async fn replicated(&self, master: usize, replica: usize) {
-        let offset = async |node: usize, field: &str| {
-            let info: String = self.nodes[node].ask(&["INFO", "replication"]).await;
-            let line = info.lines().find_map(|it| it.strip_prefix(field));
-            line.map_or(0, |it| it.parse::<u64>().expect("a number"))
-        };
-        let all = offset(master, "master_repl_offset:").await.max(1);
-        until("the replica has it", CAP, async || {
-            offset(replica, "slave_repl_offset:").await >= all
-        })
-        .await;
+        self.nodes[replica].caught_up(&self.nodes[master]).await;
     }
 
     /// Waits until each node sees as many masters with slots, and all slots served.
@@ -210,7 +201,7 @@ impl Cluster {
     ) {
         let (source, target) = (&self.nodes[from], &self.nodes[to]);
         let (source_id, target_id) = (self.id(from).await, self.id(to).await);
-        let (name, port) = (slot.to_string(), port(target).to_string());
+        let name = slot.to_string();
         target
             .cmd(&["CLUSTER", "SETSLOT", &name, "IMPORTING", &source_id])
             .await;
@@ -222,13 +213,19 @@ impl Cluster {
             let get = ["CLUSTER", "GETKEYSINSLOT", &name, "1"];
             let keys: Vec<String> = source.ask(&get).await;
             let [key] = &keys[..] else { break };
-            let migrate = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
-            let _ = source.try_cmd(&migrate).await; // it may have gone
+            self.move_key(key, (from, to)).await;
         }
         let words = ["CLUSTER", "SETSLOT", &name, "NODE", &target_id];
         target.cmd(&words).await;
         // One that has heard of it and has no other slot has become a replica, and refuses.
         let _ = source.try_cmd(&words).await;
+    }
+
+    /// Moves one key, if it is there, whose slot is being moved.
+    pub async fn move_key(&self, key: &str, (from, to): (usize, usize)) {
+        let port = port(&self.nodes[to]).to_string();
+        let migrate = ["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+        let _ = self.nodes[from].try_cmd(&migrate).await; // it may have gone
     }
 
     /// Waits until each node says that this one serves the slots.

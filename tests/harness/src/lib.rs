@@ -56,7 +56,7 @@ pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};
 pub use server::{Monitor, RedisServer};
 pub use sharded::Sharded;
 pub use wait::{until, until_blocking, until_ok};
-pub use watched::Watched;
+pub use watched::{MASTER, Watched};
 pub use wires::Wires;
 
 /// Whether all cases run, as in `tests/run.sh --rest`.

@@ -40,7 +40,7 @@ fn send(pid: u32, signal: Signal) {
 
 /// Reads the third field of `/proc/<pid>/stat`, after a name in parentheses that may itself contain
 /// spaces.
-fn is_stopped(pid: u32) -> bool {
+pub(crate) fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("/proc of a child");
     let (_, fields) = stat
         .rsplit_once(") ")

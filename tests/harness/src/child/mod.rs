@@ -80,6 +80,12 @@ impl Child {
         signal::stop(self.pid());
     }
 
+    /// Whether it has stopped, by whomever.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        signal::is_stopped(self.pid())
+    }
+
     /// SIGCONT. Returns once the process goes on.
     pub fn cont(&self) {
         signal::cont(self.pid());

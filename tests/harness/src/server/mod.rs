@@ -134,9 +134,20 @@ impl RedisServer {
     /// As [`restart_empty`](Self::restart_empty), for a server whose arguments ask for persistence:
     /// it comes back with what it has persisted.
     pub fn restart(&self) {
+        self.restart_as(&self.settings);
+    }
+
+    /// As [`restart_empty`](Self::restart_empty), as a replica of this server: it is no master meanwhile.
+    pub fn restart_following(&self, master: &Self) {
+        let port = master.port.to_string();
+        let follow = ["--replicaof", "127.0.0.1", &port];
+        self.restart_as(&self.settings.clone().args(follow));
+    }
+
+    fn restart_as(&self, settings: &Builder) {
         let mut process = self.process();
         *process = None;
-        let started = Process::on_fixed_port(&self.settings, self.port, self.directory.path());
+        let started = Process::on_fixed_port(settings, self.port, self.directory.path());
         *process = Some(started);
     }
 

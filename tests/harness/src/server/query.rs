@@ -82,6 +82,20 @@ impl RedisServer {
         calls.parse().expect("calls is a number")
     }
 
+    /// Waits until this replica has all that its master has now.
+    pub async fn caught_up(&self, master: &RedisServer) {
+        let offset = async |server: &RedisServer, field: &str| {
+            let info: String = server.ask(&["INFO", "replication"]).await;
+            let line = info.lines().find_map(|it| it.strip_prefix(field));
+            line.map_or(0, |it| it.parse::<u64>().expect("a number"))
+        };
+        let all = offset(master, "master_repl_offset:").await.max(1);
+        until("the replica has it", REPLICATED_CAP, async || {
+            offset(self, "slave_repl_offset:").await >= all
+        })
+        .await;
+    }
+
     /// All keys of database 0, sorted.
     pub async fn keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.ask(&["KEYS", "*"]).await;

@@ -3,8 +3,6 @@
 //! lead at once, but where a new master may lack the last grant; and nobody leads for no longer than the
 //! cause explains.
 
-mod ground;
-
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
@@ -12,11 +10,8 @@ use std::time::Duration;
 use dlock_harness::{Child, until};
 use dlock_tests::Seeded;
 
-use self::ground::Ground;
 use crate::fleet::{CAP, worker};
-
-/// The lease of each term, and the longest that the pools know.
-const TTL: Duration = Duration::from_millis(1_500);
+use crate::ground::{Ground, TTL};
 
 /// The key that the candidates campaign for.
 const NAME: &str = "lock:leads";
@@ -142,9 +137,9 @@ impl Candidates {
             }
             Fate::LosesServer => {
                 let nth = usize::try_from(fence % 3).unwrap();
-                let away = self.ground.loses_one(nth).await;
+                let loss = self.ground.loses_one(NAME, nth, Duration::ZERO).await;
                 resign(&self.running[leader]);
-                return away;
+                return loss.away;
             }
         }
         Duration::ZERO
