@@ -8,6 +8,7 @@
 //! about who gets a lock (→ `rules`). Only `redis/`, and `topology`, name the `redis` crate.
 
 pub(crate) mod batched;
+mod by_machine;
 pub(crate) mod clock;
 pub(crate) mod command;
 pub(crate) mod command_error;
