@@ -1,7 +1,7 @@
 //! One live connection to a lock server: a command goes in, its reply comes out.
 //!
 //! A [`Backend`] hands out [`Link`]s; the commands of a link arrive in order. `command` lists them, and
-//! what each may do. `memory` and `redis` are the servers there are; `topology` chooses among several
+//! what each may do. `memory`, `redis` and `postgres` are the servers there are (`by_machine` is what the first and the last have in common); `topology` chooses among several
 //! and wraps their links. CONTRIBUTING has the steps to add a server.
 //!
 //! Never in this folder: a command that is sent again although it may have been executed; a decision
@@ -15,6 +15,8 @@ pub(crate) mod command_error;
 pub(crate) mod joined;
 pub(crate) mod memory;
 pub(crate) mod offers;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 pub(crate) mod redis;
 #[cfg(test)]
 mod tests;
