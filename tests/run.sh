@@ -6,8 +6,8 @@
 # compiles most of the library once more: the compile-fail cases, the benches, and the page of what
 # the attribute writes. `--all` runs both, and what takes a night: processes of an older build beside
 # this one, 200 failovers, 50 reshards, measurements of a quorum, the fuzz targets, the large
-# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). If redis-server is
-# missing, it installs it where this user may, and otherwise says what to install. The last line says
+# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). If redis-server
+# or PostgreSQL is missing, it installs it where this user may, and otherwise says what to install. The last line says
 # what passed; if it is missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -31,6 +31,26 @@ if ! command -v redis-server >/dev/null 2>&1; then
 fi
 if ! command -v redis-server >/dev/null 2>&1; then
     echo "tests need redis-server 6.2 or newer: apt-get install redis-server, brew install redis, or https://redis.io/docs/latest/operate/oss_and_stack/install/" >&2
+    exit 1
+fi
+
+has_postgres() {
+    command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+}
+if ! has_postgres; then
+    echo "PostgreSQL is not installed; trying to install it"
+    if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+        # The package would make a cluster and start a server; the tests make their own.
+        mkdir -p /etc/postgresql-common
+        [ -e /etc/postgresql-common/createcluster.conf ] ||
+            echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+        apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql
+    elif command -v brew >/dev/null 2>&1; then
+        brew install postgresql
+    fi
+fi
+if ! has_postgres; then
+    echo "tests need PostgreSQL 13 or newer: apt-get install postgresql, brew install postgresql, or https://www.postgresql.org/download/" >&2
     exit 1
 fi
 

@@ -94,6 +94,7 @@
 //!   compiler to build. Without it, such a URL is refused.
 //! - `metrics`: histograms, counters and gauges through the facade crate `metrics`, for any exporter
 //!   (Prometheus, OpenTelemetry, statsd). The program installs the exporter.
+//! - `postgres`: locks in PostgreSQL 13 or newer (`postgres://`), without Redis.
 //! - `axum`: [`LockError`] is a response of axum, with [its status](LockError::http_status).
 //! - `sites`: the list of all annotated functions of the program, for tests and documentation.
 //!

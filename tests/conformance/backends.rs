@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use dlock_harness::wait::pause;
-use dlock_harness::{RedisServer, until, until_ok};
+use dlock_harness::{PostgresServer, RedisServer, until, until_ok};
 use dlock_runtime::{Config, Key, LockError, LockGuard, LockPool, LockRequest, LostCause};
 use dlock_tests::of_kind;
 use dlock_tests::served::{Served, TOPOLOGIES};
@@ -62,6 +62,49 @@ async fn on_served(case: Case, user: &str, set: fn(Config) -> Config) {
     let config = set(config(&served, user));
     case(LockPool::connect(config).await.unwrap()).await;
     passed(served).await;
+}
+
+pub(crate) async fn on_postgres(case: Case) {
+    on_database(case, |config| config).await;
+}
+
+pub(crate) async fn on_postgres_by_the_server(case: Case) {
+    on_database(case, by_the_server).await;
+}
+
+pub(crate) async fn on_postgres_handing_on(case: Case) {
+    on_database(case, handing_on).await;
+}
+
+/// Each case has a schema of its own in one database.
+async fn on_database(case: Case, set: fn(Config) -> Config) {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    let server = SERVER.get_or_init(PostgresServer::start);
+    let schema = format!("case_{}", CASES.fetch_add(1, Ordering::Relaxed));
+    let config = more_patient(Config::new(server.url(&schema)));
+    config.clone().migrate().await.unwrap();
+    case(LockPool::connect(set(config)).await.unwrap()).await;
+    let client = client_of(server).await;
+    let now = "extract(epoch FROM clock_timestamp()) * 1000000";
+    let left = format!(
+        "SELECT key || ': ' || holder FROM {schema}.lock WHERE holder <> '' AND ends > {now}
+        UNION ALL SELECT key || ' waits: ' || entry FROM {schema}.waiter"
+    );
+    until_ok("nobody holds or waits", ms(10_000), async || {
+        let rows = client.query(&left, &[]).await.unwrap();
+        let left: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+}
+
+/// A connection without dlock.
+async fn client_of(server: &PostgresServer) -> tokio_postgres::Client {
+    let mut config = tokio_postgres::Config::new();
+    config.host_path(server.directory()).user("postgres");
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
 
 pub(crate) async fn on_quorum(case: Case) {
@@ -247,8 +290,11 @@ pub(crate) async fn settled(pool: &LockPool) {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
-    pool.ping().await.unwrap();
-    tokio::task::yield_now().await;
+    // A command on PostgreSQL may take four statements.
+    for _ in 0..4 {
+        pool.ping().await.unwrap();
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Waits until at least so many locks are held, and lets their bodies begin: a lock is held before the task that

@@ -25,7 +25,8 @@ on_every_backend!(
     a_key_that_is_kept_is_not_handed_on,
     who_is_fair_is_granted_by_the_server,
     no_waiter_waits_for_the_end_of_a_chain,
-    who_was_chosen_may_go_away,
+    who_was_chosen_may_go_away;
+    handed_on_with_writes:
     a_lock_is_not_handed_on_while_a_write_may_come_late,
     a_guard_that_was_kept_asks_and_writes_nothing_under_the_next_holder,
 );

@@ -21,7 +21,7 @@
 /// `many_holders:` and `many_holders_and_seconds:` are the same, of kinds that a quorum has too. Cases behind
 /// `one_server:` ask for longer leases than nodes of a quorum can wait for when they start, or for
 /// records, which they do not keep. Cases behind `by_the_server:` are about the server's queue, and run only without local hand-off; those behind
-/// `handed_on:` are about long chains of local hand-offs. Cases behind `with_data:` get a [`data::Site`].
+/// `handed_on:` are about long chains of local hand-offs, those behind `handed_on_with_writes:` need guarded writes, too. Cases behind `with_data:` get a [`data::Site`].
 macro_rules! on_every_backend {
     (
         $($case:ident),* $(,)?
@@ -33,11 +33,12 @@ macro_rules! on_every_backend {
         $(; many_holders_and_seconds: $($many_long:ident),* $(,)?)?
         $(; by_the_server: $($turn:ident),* $(,)?)?
         $(; handed_on: $($handed:ident),* $(,)?)?
+        $(; handed_on_with_writes: $($writes:ident),* $(,)?)?
         $(; with_data: $($data:ident),* $(,)?)?
     ) => {
         mod memory {
             each!(#[tokio::test] on_memory: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
-            each!(#[tokio::test] on_memory_handing_on: $($($handed)*)?);
+            each!(#[tokio::test] on_memory_handing_on: $($($handed)*)? $($($writes)*)?);
             each!(#[tokio::test] on_memory_with_data: $($($data)*)?);
         }
 
@@ -45,14 +46,14 @@ macro_rules! on_every_backend {
             each!(#[tokio::test(start_paused = true)] on_memory: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory_by_the_server: $($($turn)*)?);
-            each!(#[tokio::test(start_paused = true)] on_memory_handing_on: $($($handed)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory_handing_on: $($($handed)*)? $($($writes)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory_with_data: $($($data)*)?);
         }
 
         mod redis {
             each!(#[tokio::test] on_redis: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
             each!(#[tokio::test] on_redis: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
-            each!(#[tokio::test] on_redis_handing_on: $($($handed)*)?);
+            each!(#[tokio::test] on_redis_handing_on: $($($handed)*)? $($($writes)*)?);
             each!(#[tokio::test] on_redis_with_data: $($($data)*)?);
         }
 
@@ -64,6 +65,13 @@ macro_rules! on_every_backend {
 
         mod redis_without_scripts {
             each!(#[tokio::test] on_redis_without_scripts: $($case)* $($($lease)*)? $($($long)*)?);
+        }
+
+        mod postgres {
+            each!(#[tokio::test] on_postgres: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test] on_postgres: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
+            each!(#[tokio::test] on_postgres_handing_on: $($($handed)*)?);
+            each!(#[tokio::test] on_postgres_by_the_server: $($($turn)*)?);
         }
 
         mod quorum {

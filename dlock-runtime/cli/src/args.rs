@@ -56,6 +56,13 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Check the server's settings and this user's rights; status 1 if something harms
     Check,
+    /// Make the tables of a PostgreSQL database, or bring them up to date
+    #[cfg(feature = "postgres")]
+    Migrate {
+        /// Print the statements instead
+        #[arg(long)]
+        print: bool,
+    },
     /// Measure what a lock costs on this server
     Bench(BenchArgs),
     /// Print the completions for a shell

@@ -12,6 +12,8 @@ mod args;
 mod bench;
 mod check;
 mod locks;
+#[cfg(feature = "postgres")]
+mod migrate;
 mod output;
 mod run;
 mod server;
@@ -112,6 +114,8 @@ async fn dispatch(cli: Cli, notices: Notices) -> Result<u8, Failure> {
         Command::Evict(args) => locks::evict(args, url, notices).await,
         Command::Top(args) => locks::top(args, url, notices).await,
         Command::Check => check::check(url, notices).await,
+        #[cfg(feature = "postgres")]
+        Command::Migrate { print } => migrate::migrate(print, url).await,
         Command::Bench(args) => bench::bench(args, url, notices).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();

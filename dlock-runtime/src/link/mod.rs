@@ -1,19 +1,22 @@
 //! One live connection to a lock server: a command goes in, its reply comes out.
 //!
 //! A [`Backend`] hands out [`Link`]s; the commands of a link arrive in order. `command` lists them, and
-//! what each may do. `memory` and `redis` are the servers there are; `topology` chooses among several
+//! what each may do. `memory`, `redis` and `postgres` are the servers there are (`by_machine` is what the first and the last have in common); `topology` chooses among several
 //! and wraps their links. CONTRIBUTING has the steps to add a server.
 //!
 //! Never in this folder: a command that is sent again although it may have been executed; a decision
 //! about who gets a lock (→ `rules`). Only `redis/`, and `topology`, name the `redis` crate.
 
 pub(crate) mod batched;
+mod by_machine;
 pub(crate) mod clock;
 pub(crate) mod command;
 pub(crate) mod command_error;
 pub(crate) mod joined;
 pub(crate) mod memory;
 pub(crate) mod offers;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 pub(crate) mod redis;
 #[cfg(test)]
 mod tests;

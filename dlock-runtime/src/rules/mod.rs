@@ -4,7 +4,7 @@
 //! operation by operation. `key_state` is what is stored about a key: `lock` (a value, or a `set` of
 //! holders), `wait_queue`, `last_run` and `hints`. `operations` has what is done with it, for all kinds at once,
 //! and `grant` what each operation ends with; `acquire_all` takes several keys; `window` loads a key's
-//! state from elsewhere; `voting` has what only a node of a quorum does, whose locks nobody queues for;
+//! state from elsewhere, `row` from the row of a table; `voting` has what only a node of a quorum does, whose locks nobody queues for;
 //! `inspect` reads. A client says what it wants by `commands`, of a node by `ballots`; `queue` has the
 //! times of the queue. `lua` is all of it once more, for a server that runs scripts.
 //!
@@ -30,6 +30,8 @@ mod lock;
 pub(crate) mod lua;
 pub(crate) mod operations;
 pub(crate) mod queue;
+#[cfg(any(test, feature = "postgres"))]
+pub(crate) mod row;
 mod set;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -83,6 +85,8 @@ pub(crate) struct Server {
     claim: Duration,
     /// At this number of keys, the lapsed ones are dropped.
     sweep_at: usize,
+    /// An operation came to the end of a window, and must be run again on a whole queue.
+    more: bool,
 }
 
 impl Default for Server {
@@ -92,6 +96,7 @@ impl Default for Server {
             last_epoch: 0,
             claim: queue::CLAIM,
             sweep_at: 0,
+            more: false,
         }
     }
 }
@@ -214,7 +219,7 @@ impl Server {
         self.sweep(time);
         let state = self.keys.entry(key.clone()).or_default();
         state.tidy_at(self.last_epoch, time);
-        let answer = run(&mut OnKey {
+        let mut on_key = OnKey {
             key,
             state: &mut *state,
             last_epoch: &mut self.last_epoch,
@@ -222,7 +227,9 @@ impl Server {
             time,
             publish,
             more: false,
-        });
+        };
+        let answer = run(&mut on_key);
+        self.more |= on_key.more;
         if state.is_empty() {
             self.keys.remove(key);
         }

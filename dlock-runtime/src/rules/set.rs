@@ -64,7 +64,7 @@ impl Set {
     /// As it is stored; `None`: it is none of ours.
     pub(super) fn load(meta: &str, entries: &[(Arc<str>, u64)]) -> Option<Self> {
         let (kind, noted) = match meta.split_once("||") {
-            Some((kind, noted)) => (kind, Some(noted.parse().ok()?)),
+            Some((kind, noted)) => (kind, Some(noted.parse::<u32>().ok()?.into())),
             None => (meta, None),
         };
         let mut fields = kind.strip_prefix(META)?.split('|');

@@ -3,12 +3,15 @@
 //! `server` is one server, or a master that moves. `sentinel` asks who that is. `cluster` sends each key to the node that serves
 //! its slot. `witness` has each grant confirmed by replicas. `quorum` is one lock at several
 //! independent servers (the votes are counted in `client::quorum`). `plain` is a server without
-//! scripts. `votes` is what a majority of Sentinels says.
+//! scripts. `votes` is what a majority of Sentinels says. `postgres` is a
+//! database.
 //!
 //! Never in this folder: a rule of a lock (→ `rules`), how bytes come and go (→ `link`).
 
 pub(crate) mod cluster;
 pub(crate) mod plain;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 pub(crate) mod quorum;
 pub(crate) mod sentinel;
 pub(crate) mod server;

@@ -32,6 +32,8 @@ use crate::link::redis::membership::NodePlan;
 use crate::link::{Backend, Link, NodeBackend, joined};
 use crate::observe::{self, Observers};
 use crate::topology::cluster::Cluster;
+#[cfg(feature = "postgres")]
+use crate::topology::postgres::Postgres;
 use crate::topology::quorum::{Quorum, QuorumTimes};
 use crate::topology::server::Redis;
 use crate::values::about::WrittenName;
@@ -398,6 +400,10 @@ fn backend_of(
 ) -> Result<Arc<dyn Backend>, LockError> {
     let nodes = match &settings.address {
         Address::Memory => return Ok(Arc::new(Memory::new())),
+        #[cfg(feature = "postgres")]
+        Address::Postgres(address) => return Ok(Arc::new(Postgres::new(address, settings))),
+        #[cfg(not(feature = "postgres"))]
+        Address::Postgres(_) => return Err(LockError::config("no feature `postgres`")), // nor such a URL
         Address::Redis(address) => return Ok(Arc::new(Redis::new(address, settings, None))),
         Address::Cluster(address) => return Ok(Arc::new(Cluster::new(address, settings))),
         Address::Redlock(nodes) => nodes,

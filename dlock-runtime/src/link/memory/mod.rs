@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
+use super::by_machine::by_machine;
 use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
@@ -26,7 +27,7 @@ use crate::extras::server_check::Answers;
 use crate::extras::writes::Wrote;
 use crate::link::batched::{BatchedAnswer, ReleaseCommand};
 use crate::link::memory::data::Data;
-use crate::rules::commands::{Acquire, Acquired, Claim, GivenBack, Keep, Polled, PushedGrant};
+use crate::rules::commands::{Acquire, Acquired, Claim, GivenBack, Keep, PushedGrant};
 use crate::rules::{Publish, Reached, Server};
 use crate::values::entry;
 use crate::values::memory_value::MemoryValue;
@@ -243,45 +244,20 @@ impl MemoryShared {
         (time, outbox): (u64, &mut Outbox),
     ) -> LinkReply {
         match command {
-            LinkCommand::AcquireAll(commands) => server.acquire_all(commands, time, outbox).into(),
-            LinkCommand::Poll(claim) => server.poll(claim, time, outbox).into(),
-            LinkCommand::Heartbeat(_) => None::<Polled>.into(),
-            LinkCommand::Cancel {
-                claim,
-                keep,
-                not_after,
-            } => server.cancel(claim, keep, not_after, time, outbox).into(),
-            LinkCommand::Renew(items) => {
-                let renewed = items.iter().map(|item| server.renew(item, time));
-                renewed.collect::<Vec<_>>().into()
-            }
-            LinkCommand::Downgrade { claim, ttl } => {
-                server.downgrade(claim, ttl, time, outbox).into()
-            }
-            LinkCommand::Vote(ballot) => server.vote(ballot, time, outbox).into(),
-            LinkCommand::Adopt { claim, epoch } => server.adopt(claim, epoch, time).into(),
-            LinkCommand::Holds(claim) => server.holds(claim, time).into(),
             LinkCommand::Write(claim, _) if !server.holds(claim, time) => Wrote::NotOurs.into(),
             LinkCommand::Write(_, writes) => {
                 let written = self.data().write(writes, time);
                 written.map_or_else(Wrote::Unfit, |()| Wrote::All).into()
             }
-            LinkCommand::NoteRun { claim, run } => server.note_run(claim, run, time).into(),
-            LinkCommand::LastRun(key) => server.last_run(key, time).into(),
-            LinkCommand::ClearRecord(key) => server.clear_record(key, time).into(),
-            LinkCommand::Read(key) => server.read(key, time).into(),
             LinkCommand::Scan { sought, prefix, .. } => Scanned {
                 cursor: 0,
                 keys: server.keys(sought, prefix, time),
             }
             .into(),
-            LinkCommand::Inspect { keys, part } => {
-                let all = keys.iter().map(|key| server.inspect(key, part, time));
-                all.collect::<Vec<_>>().into()
-            }
             LinkCommand::TellEvicted(claim) => outbox.tell_evicted(claim).into(),
-            LinkCommand::Ping => ().into(),
-            LinkCommand::Check => Vec::<Answers>::new().into(),
+            // Of a check, there is nothing to say.
+            command => by_machine(command, server, time, outbox)
+                .unwrap_or_else(|| Vec::<Answers>::new().into()),
         }
     }
 }

@@ -13,6 +13,12 @@ pub(crate) enum Offers {
     Everything,
     /// A Redis server that runs no scripts: the exclusive lock, one key at a time.
     WithoutScripts,
+    /// PostgreSQL: everything but guarded writes.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        allow(dead_code, reason = "nobody connects to it")
+    )]
+    Postgres,
     /// Several servers, of which a quorum decides: every kind but permits, one key at a time.
     Quorum,
 }
@@ -24,6 +30,7 @@ impl Offers {
         let server = match self {
             Offers::Everything => return Ok(()),
             Offers::WithoutScripts => ServerKind::WithoutScripts,
+            Offers::Postgres => ServerKind::Postgres,
             Offers::Quorum => ServerKind::Several,
         };
         server

@@ -116,8 +116,18 @@ pub(super) async fn tcp(
     Ok((address, socket))
 }
 
+/// The same stream.
+#[cfg(feature = "postgres")]
+pub(crate) async fn tcp_stream(
+    host: &Host,
+    until: Instant,
+) -> Result<Box<dyn Stream>, CommandError> {
+    let (_, socket) = tcp(host, until).await?;
+    Ok(Box::new(socket))
+}
+
 /// What is left of an attempt's time.
-pub(super) fn left(until: Instant) -> Duration {
+pub(crate) fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }
 
@@ -180,7 +190,7 @@ pub(crate) async fn unix(path: &Path) -> Result<Box<dyn Stream>, CommandError> {
 }
 
 #[cfg(not(unix))]
-pub(super) async fn unix(_: &Path) -> Result<Box<dyn Stream>, CommandError> {
+pub(crate) async fn unix(_: &Path) -> Result<Box<dyn Stream>, CommandError> {
     Err(CommandError::Setup(Reason::new(
         "this system has no unix sockets",
     )))

@@ -33,7 +33,7 @@ impl Attempts {
 
     /// Notes a success; returns how many attempts had failed in the outage that it ends, if it ends
     /// one.
-    pub(super) fn succeeded(&self) -> Option<u32> {
+    pub(crate) fn succeeded(&self) -> Option<u32> {
         let failed = self.note(|counts| {
             counts.begun_before_success = counts.begun;
             std::mem::take(&mut counts.failed)
@@ -42,7 +42,7 @@ impl Attempts {
     }
 
     /// Notes a failure; returns whether an outage begins with it.
-    pub(super) fn failed(&self, attempt: AttemptNumber) -> bool {
+    pub(crate) fn failed(&self, attempt: AttemptNumber) -> bool {
         self.note(|counts| {
             let is_old = attempt.0 <= counts.begun_before_success;
             let is_first = !is_old && counts.failed == 0;

@@ -34,7 +34,7 @@ use crate::values::shown::rounded;
 
 /// Shakes hands on a stream that was just opened to `host`. If the server stays silent for a while
 /// and `probes`, its port is asked over another connection whether it speaks Redis's plain protocol.
-pub(super) async fn secure(
+pub(crate) async fn secure(
     stream: Box<dyn Stream>,
     tls: &Tls,
     host: &Host,

@@ -15,7 +15,6 @@ use super::connect::connect;
 use crate::client::retry::{self, Jitter};
 use crate::link::command_error::CommandError;
 use crate::link::redis::link::RedisLink;
-use crate::link::redis::link::connection::Connection;
 use crate::link::redis::plan::Plan;
 use crate::strangers::beside_others;
 use crate::values::error::Reason;
@@ -33,16 +32,57 @@ const LASTED: Duration = Duration::from_millis(400);
 /// connection: the pause is 100 ms then, so that who needs a lock meanwhile gets it in time.
 const ROWS_OF_WORKING: u32 = 3;
 
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    state: Mutex<SlotInner>,
+/// A link that a slot makes.
+pub(crate) trait Slotted: Sized + Send + Sync + 'static {
+    type Plan: Send + Sync + 'static;
+
+    /// One attempt.
+    fn connect(plan: &Self::Plan) -> impl Future<Output = Result<Self, CommandError>> + Send;
+
+    fn is_usable(&self) -> bool;
+
+    /// Whether the server has answered a command since the handshake.
+    fn has_answered(&self) -> bool;
+
+    /// Whether it works, and another server is the one to ask.
+    fn is_outdated(&self) -> bool {
+        false
+    }
+}
+
+impl Slotted for RedisLink {
+    type Plan = Plan;
+
+    async fn connect(plan: &Plan) -> Result<Self, CommandError> {
+        let attempt = plan.attempts.begin();
+        let ended = connect(plan).await;
+        plan.connected(attempt, ended.as_ref().map(|_| ()));
+        ended
+    }
+
+    fn is_usable(&self) -> bool {
+        self.connection.is_usable()
+    }
+
+    fn has_answered(&self) -> bool {
+        self.connection.has_answered()
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.connection.is_outdated()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Slot<L = RedisLink> {
+    state: Mutex<SlotInner<L>>,
     /// Notified when an attempt has ended.
     ended: Notify,
 }
 
-#[derive(Debug, Default)]
-struct SlotInner {
-    live: Option<Arc<RedisLink>>,
+#[derive(Debug)]
+struct SlotInner<L> {
+    live: Option<Arc<L>>,
     connecting: bool,
     /// The last attempt, which may have ended.
     attempt: Option<AbortHandle>,
@@ -56,10 +96,29 @@ struct SlotInner {
     made: Option<Instant>,
 }
 
-impl SlotInner {
-    fn usable(&self) -> Option<&Arc<RedisLink>> {
+impl<L> Default for Slot<L> {
+    fn default() -> Self {
+        let state = Mutex::new(SlotInner {
+            live: None,
+            connecting: false,
+            attempt: None,
+            failed: 0,
+            in_a_row: 0,
+            next_attempt: None,
+            last: None,
+            made: None,
+        });
+        Self {
+            state,
+            ended: Notify::new(),
+        }
+    }
+}
+
+impl<L: Slotted> SlotInner<L> {
+    fn usable(&self) -> Option<&Arc<L>> {
         let live = self.live.as_ref();
-        live.filter(|link| link.connection.is_usable())
+        live.filter(|link| link.is_usable())
     }
 
     /// The next attempt is to come a pause after `since`, when the last one ended.
@@ -70,7 +129,7 @@ impl SlotInner {
     }
 
     /// The last connection is missed: it is lost, or goes to a master that was replaced.
-    fn missed(&mut self, lost: &Connection) {
+    fn missed(&mut self, lost: &L) {
         let made = self.made.take().filter(|made| made.elapsed() < LASTED);
         let Some(made) = made.filter(|_| !lost.is_outdated()) else {
             self.in_a_row = 0;
@@ -86,21 +145,21 @@ impl SlotInner {
     }
 }
 
-enum SlotState {
-    Live(Arc<RedisLink>),
+enum SlotState<L> {
+    Live(Arc<L>),
     Failed(CommandError),
     /// An attempt is under way; this many have failed before it.
     Connecting(u64),
 }
 
-impl Slot {
+impl<L: Slotted> Slot<L> {
     /// The connection. Waits for an attempt to make it, and returns that attempt's error if it
     /// fails.
     pub(crate) async fn link(
         self: &Arc<Self>,
-        plan: &Arc<Plan>,
+        plan: &Arc<L::Plan>,
         within: Duration,
-    ) -> Result<Arc<RedisLink>, CommandError> {
+    ) -> Result<Arc<L>, CommandError> {
         if let Some(link) = self.live() {
             return Ok(link);
         }
@@ -130,30 +189,30 @@ impl Slot {
 
     /// Begins an attempt on the current runtime, unless there is a connection or an attempt is under
     /// way.
-    pub(super) fn begin(self: &Arc<Self>, plan: &Arc<Plan>) {
+    pub(crate) fn begin(self: &Arc<Self>, plan: &Arc<L::Plan>) {
         self.state(plan, None);
     }
 
     /// The connection, if there is one that works; a broken one is dropped here.
-    pub(super) fn live(&self) -> Option<Arc<RedisLink>> {
+    pub(crate) fn live(&self) -> Option<Arc<L>> {
         let mut state = self.lock();
-        let lost = state.live.take_if(|link| !link.connection.is_usable());
+        let lost = state.live.take_if(|link| !link.is_usable());
         if let Some(lost) = lost {
-            state.missed(&lost.connection);
+            state.missed(&lost);
         }
         state.live.clone()
     }
 
     /// The same; a broken one stays.
-    pub(super) fn usable(&self) -> Option<Arc<RedisLink>> {
+    pub(crate) fn usable(&self) -> Option<Arc<L>> {
         self.lock().usable().cloned()
     }
 
-    pub(super) fn works(&self) -> bool {
+    pub(crate) fn works(&self) -> bool {
         self.lock().usable().is_some()
     }
 
-    fn state(self: &Arc<Self>, plan: &Arc<Plan>, failed_before: Option<u64>) -> SlotState {
+    fn state(self: &Arc<Self>, plan: &Arc<L::Plan>, failed_before: Option<u64>) -> SlotState<L> {
         if let Some(link) = self.live() {
             return SlotState::Live(link);
         }
@@ -180,41 +239,38 @@ impl Slot {
     }
 
     /// Ends an attempt that nobody waits for any more.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         let attempt = self.lock().attempt.take();
         if let Some(attempt) = attempt {
             attempt.abort(); // not under the lock, which its drop takes
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SlotInner> {
+    fn lock(&self) -> MutexGuard<'_, SlotInner<L>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// An attempt to connect; its drop notifies all waiting callers, however it ended.
-struct ConnectAttempt {
-    slot: Arc<Slot>,
-    ended: Option<Result<RedisLink, CommandError>>,
+struct ConnectAttempt<L: Slotted> {
+    slot: Arc<Slot<L>>,
+    ended: Option<Result<L, CommandError>>,
 }
 
-impl ConnectAttempt {
-    fn new(slot: Arc<Slot>) -> Self {
+impl<L: Slotted> ConnectAttempt<L> {
+    fn new(slot: Arc<Slot<L>>) -> Self {
         Self { slot, ended: None }
     }
 
-    async fn run(mut self, plan: Arc<Plan>, pause_until: Option<Instant>) {
+    async fn run(mut self, plan: Arc<L::Plan>, pause_until: Option<Instant>) {
         if let Some(at) = pause_until {
             tokio::time::sleep_until(at).await;
         }
-        let attempt = plan.attempts.begin();
-        let ended = connect(&plan).await;
-        plan.connected(attempt, ended.as_ref().map(|_| ()));
-        self.ended = Some(ended);
+        self.ended = Some(L::connect(&plan).await);
     }
 }
 
-impl Drop for ConnectAttempt {
+impl<L: Slotted> Drop for ConnectAttempt<L> {
     fn drop(&mut self) {
         let mut state = self.slot.lock();
         state.connecting = false;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refused::ServerKind;
-use super::{Address, Config, Endpoint, Login, RedisAddress, Secret, Settings};
+use super::{
+    Address, Config, Endpoint, Login, PostgresAddress, RedisAddress, Secret, Settings, Tls,
+};
 use dlock_grammar::visible::{first_hidden, is_visible};
 
 use crate::values::error::LockError;
@@ -76,7 +78,7 @@ impl Config {
                 self.settings.max_ttl.get_or_insert(Ttl::MOST_OF_SEVERAL);
             }
             Address::Cluster(_) => self.settings.counter_per_slot = true,
-            Address::Memory | Address::Redis(_) => {}
+            Address::Memory | Address::Redis(_) | Address::Postgres(_) => {}
         }
     }
 
@@ -98,34 +100,52 @@ impl Config {
                 wrong.dedup(); // the same for each node
                 Address::Redlock(nodes)
             }
+            Address::Postgres(mut address) => {
+                self.complete_postgres(Arc::make_mut(&mut address), wrong);
+                Address::Postgres(address)
+            }
             Address::Memory => Address::Memory,
         }
     }
 
+    fn complete_postgres(&self, address: &mut PostgresAddress, wrong: &mut Vec<String>) {
+        self.complete_tls(&mut address.tls, "write `sslmode=verify-full`", wrong);
+        self.complete_login(&mut address.login, wrong);
+        if matches!(&address.login, Login::Fixed(login) if login.user.is_none()) {
+            wrong.push("url: no user; give `postgres://user:password@host/database` (`PGUSER` and the name of this process's user are not read)".to_owned());
+        }
+    }
+
     fn complete_redis(&self, address: &mut RedisAddress, wrong: &mut Vec<String>) {
-        match address.tls.take() {
-            Some(tls) => address.tls = Some(tls.and(self.tls.clone(), wrong)),
-            None if self.tls.is_given() => wrong.push(
-                "tls: certificates are given, but the URL does not ask for TLS; begin it with `rediss://`"
-                    .to_owned(),
-            ),
-            None => {}
-        }
-        if let Some(asked) = &self.login {
-            if matches!(&address.login, Login::Fixed(login) if login.are_given()) {
-                wrong.push(
-                    "credentials: the URL has a user or a password too; give them in one place"
-                        .to_owned(),
-                );
-            }
-            address.login = asked.clone();
-        }
+        self.complete_tls(&mut address.tls, "begin it with `rediss://`", wrong);
+        self.complete_login(&mut address.login, wrong);
         if self.connector.is_some() && matches!(address.endpoint, Endpoint::Unix(_)) {
             wrong.push(
                 "connector: the URL is a unix socket's; give `redis://host:6379` for it".to_owned(),
             );
         }
         address.connector.clone_from(&self.connector);
+    }
+
+    fn complete_tls(&self, tls: &mut Option<Tls>, advice: &str, wrong: &mut Vec<String>) {
+        match tls.take() {
+            Some(of_url) => *tls = Some(of_url.and(self.tls.clone(), wrong)),
+            None if self.tls.is_given() => wrong.push(format!(
+                "tls: certificates are given, but the URL does not ask for TLS; {advice}"
+            )),
+            None => {}
+        }
+    }
+
+    fn complete_login(&self, login: &mut Login, wrong: &mut Vec<String>) {
+        let Some(asked) = &self.login else { return };
+        if matches!(login, Login::Fixed(login) if login.are_given()) {
+            wrong.push(
+                "credentials: the URL has a user or a password too; give them in one place"
+                    .to_owned(),
+            );
+        }
+        *login = asked.clone();
     }
 }
 

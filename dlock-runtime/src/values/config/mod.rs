@@ -27,7 +27,9 @@ use super::release::Release;
 use super::ttl::Ttl;
 use super::wait::Wait;
 
-pub(crate) use address::{Address, ClusterAddress, Endpoint, Host, RedisAddress, Sentinels};
+pub(crate) use address::{
+    Address, ClusterAddress, Endpoint, Host, PostgresAddress, RedisAddress, Sentinels,
+};
 pub(crate) use connector::{Connector, Stream};
 pub(crate) use durability::Durability;
 pub use login::Credentials;
@@ -85,6 +87,7 @@ impl Config {
     /// | `redis+sentinel://[user:password@]s1,s2,s3/name[/db]` | `rediss+sentinel://…` | the master that these sentinels know by this name |
     /// | `redis+cluster://[user:password@]n1,n2,n3` | `rediss+cluster://…` | a cluster; the URL names some of its nodes |
     /// | `redlock://[user:password@]n1,n2,n3` | `redlocks://…` | [independent servers](Self::redlock), of which a quorum decides |
+    /// | `postgres://user[:password]@host[,host2]/database` | unless it is on this machine | PostgreSQL 13 or newer, with the feature `postgres` |
     /// | `memory://` | – | none: locks within this process only, for development and tests |
     ///
     /// `valkey` may replace `redis`. Each host may have a `:port`; the default is 6379, for

@@ -400,3 +400,129 @@ fn an_address_is_shown_without_its_credentials() {
         assert!(format!("{:?}", Config::new(url)).contains(shown));
     }
 }
+
+#[cfg(feature = "postgres")]
+mod of_postgres {
+    use super::*;
+    use crate::values::config::PostgresAddress;
+
+    fn postgres(url: &str) -> PostgresAddress {
+        match Address::parse(url) {
+            Ok(Address::Postgres(address)) => PostgresAddress::clone(&address),
+            other => panic!("{url}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_a_url_says_and_shows() {
+        for (url, shown, encrypts) in [
+            (
+                "postgres://ann@localhost",
+                "postgres://localhost:5432/",
+                false,
+            ),
+            (
+                "postgresql://ann:s%2F@127.0.0.1:1/db",
+                "postgres://127.0.0.1:1/db",
+                false,
+            ),
+            (
+                "postgres://ann@[::1]/db?schema=shop_2",
+                "postgres://[::1]:5432/db?schema=shop_2",
+                false,
+            ),
+            (
+                "postgres://ann@/db?host=/run/postgresql",
+                "postgres:///db?host=/run/postgresql/.s.PGSQL.5432",
+                false,
+            ),
+            (
+                "postgres://ann@:54/db?host=/s&schema=x",
+                "postgres:///db?host=/s/.s.PGSQL.54&schema=x",
+                false,
+            ),
+            (
+                "postgres://ann@h/db?sslmode=disable&pooler=transaction",
+                "postgres://h:5432/db",
+                false,
+            ),
+            #[cfg(feature = "tls")]
+            (
+                "postgres://ann@h1:1,h2/db?sslrootcert=/ca.pem&target_session_attrs=read-write",
+                "postgres://h1:1,h2:5432/db",
+                true,
+            ),
+            #[cfg(feature = "tls")]
+            (
+                "postgres://ann@localhost/db?sslmode=verify-full",
+                "postgres://localhost:5432/db",
+                true,
+            ),
+            #[cfg(feature = "tls")]
+            (
+                "postgres://ann@127.0.0.1,h2/db",
+                "postgres://127.0.0.1:5432,h2:5432/db",
+                true,
+            ),
+        ] {
+            let address = postgres(url);
+            let said = (address.to_string(), address.tls.is_some());
+            assert_eq!(said, (shown.to_owned(), encrypts), "{url}");
+        }
+        let all =
+            postgres("postgres://ann:x@localhost/db?synchronous_commit=off&pooler=transaction");
+        assert_eq!((all.synchronous_commit, all.is_pooled), (Some("off"), true));
+    }
+
+    #[test]
+    fn what_is_refused_says_why_and_no_password() {
+        for (rest, part) in [
+            ("", "no host"),
+            ("h/db?sslmode=prefer", "turn the encryption off"),
+            ("h/db?sslmode=allow", "turn the encryption off"),
+            ("h/db?sslmode=require", "verify-full"),
+            ("h/db?sslmode=verify-ca", "tls_server_name"),
+            ("h/db?sslmode=wide", "`verify-full` or `disable`"),
+            ("h/db?sslmod=disable", "`sslmode`, `sslrootcert`"),
+            ("h/db?options=-c", "`postgres://` knows"),
+            ("h/db?host=other", "a socket's directory"),
+            ("h/db?host=/run", "one of the two"),
+            (":x/db?host=/run", "port"),
+            ("h/a/b", "name of the database"),
+            ("h:0/db", "port 0"),
+            ("h,h/db", "named twice"),
+            ("localhost/db?sslrootcert=/ca", "not encrypted"),
+            ("h/db?schema=a\"b", "lower-case"),
+            ("h/db?schema=1a", "lower-case"),
+            ("h/db?schema=", "lower-case"),
+            ("h/db?synchronous_commit=maybe", "remote_apply"),
+            ("h/db?pooler=session", "`transaction`"),
+            ("h/db?target_session_attrs=any", "`read-write`"),
+            ("h/db#x", "fragment"),
+        ] {
+            let url = format!("postgres://ann:s3cret@{rest}");
+            let why = Address::parse(&url).unwrap_err();
+            assert!(why.contains(part), "{url}: {why}");
+            assert!(!why.contains("s3cret"), "{why}");
+        }
+        let why = Address::parse("postgres://ann:s3c/r@h/db").unwrap_err();
+        assert!(
+            why.contains("percent-encode") && !why.contains("s3c"),
+            "{why}"
+        );
+        let why = Config::new("postgres://localhost/db").check().unwrap_err();
+        assert!(why.to_string().contains("no user"), "{why}");
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+#[test]
+fn postgres_is_a_feature() {
+    for url in ["postgres://ann:s3cret@h/db", "postgresql://h"] {
+        let why = Address::parse(url).unwrap_err();
+        assert!(
+            why.contains("the feature `postgres`") && !why.contains("s3cret"),
+            "{why}"
+        );
+    }
+}

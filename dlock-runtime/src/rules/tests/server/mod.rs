@@ -5,6 +5,7 @@ mod acquire_all;
 mod clock_rates;
 mod granting;
 mod queueing;
+mod rows;
 mod shared;
 mod windows;
 mod world;

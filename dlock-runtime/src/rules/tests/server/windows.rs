@@ -17,7 +17,7 @@ use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
 
 #[derive(Clone, Copy, Debug)]
-enum Does {
+pub(super) enum Does {
     Acquire,
     Poll,
     Release,
@@ -26,7 +26,7 @@ enum Does {
     Downgrade,
 }
 
-fn kind(number: usize) -> Kind {
+pub(super) fn kind(number: usize) -> Kind {
     match number % 5 {
         0 => Kind::Exclusive,
         1 => Kind::Read,
@@ -44,7 +44,7 @@ fn kind(number: usize) -> Kind {
 }
 
 /// Every third one has no subscriber.
-fn claim(who: usize) -> Claim {
+pub(super) fn claim(who: usize) -> Claim {
     let address = if who.is_multiple_of(3) {
         "nobody"
     } else {
@@ -61,7 +61,7 @@ fn claim(who: usize) -> Claim {
 }
 
 #[derive(Default)]
-struct Wire(Vec<PushedGrant>);
+pub(super) struct Wire(pub(super) Vec<PushedGrant>);
 
 impl Publish for Wire {
     fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached {
@@ -181,11 +181,11 @@ impl Store {
     }
 }
 
-fn ttl() -> Ttl {
+pub(super) fn ttl() -> Ttl {
     Ttl::new(std::time::Duration::from_secs(5)).unwrap()
 }
 
-fn acquire(claim: &Claim) -> Acquire {
+pub(super) fn acquire(claim: &Claim) -> Acquire {
     Acquire {
         claim: claim.clone(),
         lease: ttl(),
@@ -213,7 +213,7 @@ fn whole(server: &mut Server, does: Does, who: usize, time: u64, wire: &mut Wire
 }
 
 /// Without the numbers of epochs: an operation that is run again may draw one more.
-fn without_epochs(text: &str) -> String {
+pub(super) fn without_epochs(text: &str) -> String {
     let mut parts = text.split("epoch: ");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| {

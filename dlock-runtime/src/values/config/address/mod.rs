@@ -1,8 +1,9 @@
 //! The server's address: the URL, parsed once.
 //!
-//! `several` parses those with more than one host. Never in this folder: a connection. Invariant:
+//! `several` parses those with more than one host, `postgres` those of PostgreSQL. Never in this folder: a connection. Invariant:
 //! an error never repeats the URL's text, for it may hold a password.
 
+mod postgres;
 mod several;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+pub(crate) use self::postgres::PostgresAddress;
 use self::several::{
     CLUSTER_EXAMPLE, SENTINEL_EXAMPLE, cluster, has_several_hosts, redlock, sentinels,
     several_hosts_for,
@@ -21,13 +23,15 @@ use super::login::{Credentials, Login, Secret};
 use super::tls::{self, Tls};
 use crate::values::shown::{NAME_AT_MOST, shown};
 
-const EXAMPLE: &str = "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+sentinel://s1,s2,s3/name`, `redis+cluster://a,b,c`, `redlock://a,b,c`, `redis+unix:///path` or `memory://`";
+const EXAMPLE: &str = "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+sentinel://s1,s2,s3/name`, `redis+cluster://a,b,c`, `redlock://a,b,c`, `redis+unix:///path`, `postgres://user@host/database` or `memory://`";
 
 /// A server's address.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     /// `memory://`
     Memory,
+    /// `postgres://` and `postgresql://`.
+    Postgres(Arc<PostgresAddress>),
     /// `redis://`, `rediss://`, `redis+sentinel://` and `redis+unix://`, or the same with `valkey`.
     Redis(Arc<RedisAddress>),
     /// `redis+cluster://` and `rediss+cluster://`, or the same with `valkey`.
@@ -102,6 +106,12 @@ impl Address {
         match scheme {
             "memory" if rest.is_empty() => Ok(Address::Memory),
             "memory" => Err("url: `memory://` takes nothing after it".to_owned()),
+            "postgres" | "postgresql" if cfg!(not(feature = "postgres")) => Err(format!(
+                "url: `{scheme}://` needs the feature `postgres` of dlock-runtime; enable it, or give another server: {EXAMPLE}"
+            )),
+            "postgres" | "postgresql" => {
+                postgres::postgres(rest).map(|it| Address::Postgres(Arc::new(it)))
+            }
             "redis" | "valkey" => tcp(&parse(text)?, false).map(Address::redis),
             "rediss" | "valkeys" | "rediss+sentinel" | "valkeys+sentinel" | "rediss+cluster"
             | "valkeys+cluster" | "redlocks"
@@ -312,6 +322,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Memory => f.write_str("memory://"),
+            Address::Postgres(address) => address.fmt(f),
             Address::Redis(address) => address.fmt(f),
             Address::Cluster(cluster) => {
                 let with_tls = cluster.any.tls.is_some();

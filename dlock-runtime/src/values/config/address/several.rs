@@ -64,7 +64,7 @@ pub(super) fn several_hosts_for() -> String {
 
 /// `user:password@a,b,c/…` as the list of hosts, and a URL like any other with one host in place of
 /// them all.
-fn several_hosts(rest: &str) -> Result<(&str, Url), String> {
+pub(super) fn several_hosts(rest: &str) -> Result<(&str, Url), String> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let (user, hosts) = match authority.rsplit_once('@') {
@@ -210,7 +210,12 @@ fn each_sentinel(hosts: &str) -> Result<Vec<Host>, String> {
 }
 
 /// `s1:26379,s2`: all different, because each has one vote.
-fn each_host(hosts: &str, port: u16, what: &str, example: &str) -> Result<Vec<Host>, String> {
+pub(super) fn each_host(
+    hosts: &str,
+    port: u16,
+    what: &str,
+    example: &str,
+) -> Result<Vec<Host>, String> {
     let mut all: Vec<Host> = Vec::new();
     if hosts.contains(char::is_whitespace) {
         return Err(format!("url: a space in the list of hosts; {example}"));

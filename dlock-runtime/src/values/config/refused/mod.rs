@@ -21,6 +21,7 @@ pub(crate) enum ServerKind {
     /// The same, without scripts.
     WithoutScripts,
     Cluster,
+    Postgres,
     /// Several servers, of which a quorum decides.
     Several,
 }
@@ -66,10 +67,11 @@ struct RefusedRow {
 use self::Refusable::{
     EvictionOfOne, Fair, OncePer, Permits, Setting, SeveralKeys, Shared, Writes,
 };
-use self::ServerKind::{Cluster, Memory, One, Several, WithoutScripts};
+use self::ServerKind::{Cluster, Memory, One, Postgres, Several, WithoutScripts};
 
 const NO_SERVER: &str = "`memory://` has no server";
 const OF_SEVERAL: &str = "it is for several nodes (`redlock://`)";
+const OF_REDIS: &str = "it is about a Redis server";
 const COUNTS: &str = "the server counts its holders";
 
 const REFUSED: &[RefusedRow] = &[
@@ -100,6 +102,36 @@ const REFUSED: &[RefusedRow] = &[
         Cluster,
         "min_aof",
         "waiting for the files of each node is not built",
+    ),
+    setting(Postgres, "max_ttl", OF_SEVERAL),
+    setting(
+        Postgres,
+        "connector",
+        "streams that the program opens are for Redis so far",
+    ),
+    setting(Postgres, "max_in_flight", OF_REDIS),
+    setting(Postgres, "without_scripts", OF_REDIS),
+    setting(Postgres, "counter_per_slot", OF_REDIS),
+    setting(
+        Postgres,
+        "min_replicas",
+        "its `synchronous_standby_names` and `?synchronous_commit=` say what a commit waits for",
+    ),
+    setting(
+        Postgres,
+        "min_aof",
+        "`?synchronous_commit=` says whether a commit waits for the disk",
+    ),
+    setting(
+        Postgres,
+        "repair_missing_ttl",
+        "only dlock writes into its table, and each hold has an end",
+    ),
+    row(
+        Postgres,
+        Writes,
+        "a batch has commands of Redis",
+        "let your tables check the lock's `fence`",
     ),
     setting(
         Several,
@@ -212,6 +244,7 @@ impl ServerKind {
     pub(super) fn of(address: &Address) -> Self {
         match address {
             Address::Memory => Memory,
+            Address::Postgres(_) => Postgres,
             Address::Redis(_) => One,
             Address::Cluster(_) => Cluster,
             Address::Redlock(_) => Several,
@@ -227,6 +260,7 @@ impl ServerKind {
                 let with = match self {
                     Cluster if name != "max_ttl" => " with `redis+cluster://`",
                     Several => " with `redlock`",
+                    Postgres => " with `postgres://`",
                     _ => "",
                 };
                 Some(format!("{name}: {why}; {instead}{with}"))
@@ -248,6 +282,7 @@ impl ServerKind {
             One => "`redis://`, `redis+sentinel://`",
             WithoutScripts => "`without_scripts`",
             Cluster => "`redis+cluster://`",
+            Postgres => "`postgres://`",
             Several => "`redlock://`",
         }
     }
@@ -340,6 +375,10 @@ impl Display for RefusedRequest<'_> {
             WithoutScripts => write!(
                 f,
                 " needs scripts, and this pool is `without_scripts`: {why}; use a server that runs scripts, or {instead}"
+            ),
+            Postgres => write!(
+                f,
+                " can't be had in PostgreSQL (`postgres://`): {why}; {instead}"
             ),
             _ => write!(
                 f,

@@ -1,0 +1,453 @@
+//! A connection to PostgreSQL 13 or newer: locks are rows of a table, decided by the server's machine.
+//!
+//! `machine` reads the rows of a command, lets `rules` decide, and writes the difference if nobody changed
+//! them meanwhile; `session` is one connection, on which the statements of all callers follow each other,
+//! each a transaction of its own; `connect` makes one; `statements` has the texts, `errors` what an answer
+//! means, `push` the messages that wake waiters. What is not decided by the machine is here: exclusive
+//! locks that nobody waits for, renewals and signs of life, each in one statement.
+//!
+//! Never in this folder: a transaction over several round trips, which would keep rows locked while its
+//! client stands still; a statement that waits for a row.
+
+mod connect;
+mod errors;
+mod machine;
+mod push;
+mod session;
+mod statements;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use self::machine::micros;
+use self::push::OutgoingNotes;
+use self::statements::Ask;
+use super::batched::{BatchedAnswer, ReleaseCommand};
+use super::by_machine::by_machine;
+use super::command_error::CommandError;
+use super::{Answer, Link, LinkCommand, LinkReply, joined, not_offered, replied};
+use crate::extras::server_check::Answers;
+use crate::rules::commands::{
+    Acquire, Acquired, Busy, Claim, GivenBack, Keep, Left, Polled, Renewal, Renewed,
+};
+use crate::values::entry::{self, META};
+use crate::values::moment::Moment;
+use crate::values::report::{Notice, Scanned, Sought};
+
+pub(crate) use self::connect::{PostgresPlan, migrate};
+pub(crate) use self::session::PostgresLink;
+pub(crate) use self::statements::migration;
+
+/// How many keys one step of a scan reads.
+const KEYS_AT_ONCE: i64 = 1000;
+
+impl Link for PostgresLink {
+    fn server_time_at(&self, now: Moment) -> u64 {
+        self.time_at(now)
+    }
+
+    fn runtime(&self) -> Option<&Handle> {
+        Some(&self.runtime)
+    }
+
+    fn address(&self) -> Option<&Arc<str>> {
+        self.channel.as_ref()
+    }
+
+    fn acquire<'a>(
+        &'a self,
+        command: &'a Acquire,
+        within: Duration,
+    ) -> BatchedAnswer<'a, &'a Acquire, Acquired> {
+        BatchedAnswer::Boxed(Box::pin(async move {
+            let until = Instant::now() + within;
+            let claim = &command.claim;
+            self.asked.add(claim);
+            let acquired = self.acquire_until(command, until).await;
+            let is_over = match &acquired {
+                Ok(Acquired::Granted { .. } | Acquired::Yours { .. } | Acquired::Queued(_)) => {
+                    false
+                }
+                Ok(_) => true,
+                Err(error) => !error.leaves_open(),
+            };
+            if is_over {
+                self.asked.remove(claim);
+            }
+            acquired
+        }))
+    }
+
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep: Keep,
+        within: Duration,
+    ) -> BatchedAnswer<'a, ReleaseCommand<'a>, GivenBack> {
+        BatchedAnswer::Boxed(Box::pin(async move {
+            let until = Instant::now() + within;
+            self.asked.remove(claim);
+            if keep == Keep::NOT
+                && !claim.kind().is_shared()
+                && let Some(given_back) = self.give(claim, until).await?
+            {
+                return Ok(given_back);
+            }
+            self.run(
+                (&[&claim.key], &[&claim.value]),
+                u64::MAX,
+                until,
+                |server, time, outbox| (server.release(claim, keep, time, outbox), Vec::new()),
+            )
+            .await
+        }))
+    }
+
+    fn call<'a>(&'a self, command: LinkCommand<'a>, within: Duration) -> Answer<'a, LinkReply> {
+        match command {
+            LinkCommand::Vote(_) | LinkCommand::Adopt { .. } => {
+                not_offered("a node of a quorum is a Redis server")
+            }
+            LinkCommand::Write(..) => not_offered("a guarded write has commands of Redis"),
+            LinkCommand::Heartbeat(claim) => replied(self.beat(claim, within)),
+            LinkCommand::Renew(items) => replied(self.renew(items, within)),
+            LinkCommand::Scan {
+                sought,
+                prefix,
+                cursor,
+            } => replied(self.scan(sought, prefix, cursor, within)),
+            LinkCommand::TellEvicted(claim) => replied(self.tell_evicted(claim, within)),
+            LinkCommand::Ping => replied(self.ping(within)),
+            LinkCommand::Check => replied(std::future::ready(Ok(Vec::<Answers>::new()))),
+            command => Box::pin(self.execute(command, within)),
+        }
+    }
+}
+
+impl PostgresLink {
+    async fn acquire_until(
+        &self,
+        command: &Acquire,
+        until: Instant,
+    ) -> Result<Acquired, CommandError> {
+        let claim = &command.claim;
+        if !claim.is_once
+            && !claim.kind().is_shared()
+            && let Some(taken) = self.take(command, until).await?
+        {
+            return Ok(taken);
+        }
+        let keys = (&[&claim.key][..], &[&*claim.value][..]);
+        self.run(keys, command.not_after, until, |server, time, outbox| {
+            let acquired = server.acquire(command, time, outbox);
+            let told = acquired.epoch().map(|epoch| (&*claim.key, epoch));
+            (acquired, told.into_iter().collect())
+        })
+        .await
+    }
+
+    /// Whatever the machine alone decides.
+    async fn execute(
+        &self,
+        command: LinkCommand<'_>,
+        within: Duration,
+    ) -> Result<LinkReply, CommandError> {
+        let until = Instant::now() + within;
+        let (keys, own, not_after) = about(command);
+        if let LinkCommand::AcquireAll(commands) = command {
+            for it in commands {
+                self.asked.add(&it.claim);
+            }
+        }
+        let run = |server: &mut _, time, outbox: &mut OutgoingNotes| {
+            let reply = by_machine(command, server, time, outbox);
+            let reply = reply.unwrap_or(LinkReply::Pong(()));
+            let told = told(command, &reply);
+            (reply, told)
+        };
+        let reply = if changes_nothing(command) {
+            self.look(&keys, until, |server, time| {
+                run(server, time, &mut OutgoingNotes::default()).0
+            })
+            .await
+        } else {
+            self.run((&keys, &own), not_after, until, run).await
+        };
+        match (command, &reply) {
+            (
+                LinkCommand::Poll(claim),
+                Ok(LinkReply::Polled(Polled::Gone { .. } | Polled::NotDue(_))),
+            )
+            | (LinkCommand::Cancel { claim, .. }, Ok(_)) => self.asked.remove(claim),
+            (LinkCommand::AcquireAll(commands), Ok(LinkReply::AcquiredAll(answer)))
+                if answer.epochs().is_empty() =>
+            {
+                for it in commands {
+                    self.asked.remove(&it.claim);
+                }
+            }
+            _ => {}
+        }
+        reply
+    }
+
+    /// Takes a free exclusive lock that nobody waits for. `None`: the machine decides.
+    async fn take(
+        &self,
+        command: &Acquire,
+        until: Instant,
+    ) -> Result<Option<Acquired>, CommandError> {
+        let Claim { key, value, .. } = &command.claim;
+        let (lease, not_after) = (micros(command.lease.get()), signed(command.not_after));
+        let (rows, sent) = self
+            .query(Ask::Take, &[&&**key, &&**value, &lease, &not_after], until)
+            .await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        let time = self.heard(row, 0, sent)?;
+        let epoch = session::unsigned(row, 1)?;
+        Ok(Some(Acquired::Granted { time, epoch }))
+    }
+
+    /// Gives back an exclusive lock that nobody waits for. `None`: the machine decides.
+    async fn give(&self, claim: &Claim, until: Instant) -> Result<Option<GivenBack>, CommandError> {
+        let Claim { key, value, .. } = claim;
+        let (rows, sent) = self.query(Ask::Give, &[&&**key, &&**value], until).await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        self.heard(row, 0, sent)?;
+        Ok(Some(GivenBack {
+            found: session::read(row, 1)?,
+            ..GivenBack::default()
+        }))
+    }
+
+    /// Whether the holder of an exclusive lock keeps the waiter waiting; anything else a poll tells.
+    async fn beat(&self, claim: &Claim, within: Duration) -> Result<Option<Polled>, CommandError> {
+        let until = Instant::now() + within;
+        let (rows, sent) = self
+            .query(Ask::Beat, &[&&*claim.key, &claim.queue_entry()], until)
+            .await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        let time = self.heard(row, 0, sent)?;
+        let waits: bool = session::read(row, 1)?;
+        let (holder, ends): (Option<String>, Option<i64>) =
+            (session::read(row, 2)?, session::read(row, 3)?);
+        let ends = ends.and_then(|it| u64::try_from(it).ok());
+        let (Some(value), Some(ends)) = (holder, ends) else {
+            return Ok(None);
+        };
+        let left = ends.saturating_sub(time).div_ceil(1000);
+        if !waits || left == 0 || value.is_empty() || value.starts_with(META) {
+            return Ok(None);
+        }
+        let left = Left::For(Duration::from_millis(left));
+        Ok(Some(Polled::Queued(Busy { time, left, value })))
+    }
+
+    /// Exclusive locks in one statement, the others one by one beside it.
+    async fn renew(
+        &self,
+        items: &[Renewal],
+        within: Duration,
+    ) -> Result<Vec<Renewed>, CommandError> {
+        let until = Instant::now() + within;
+        let mut all = vec![Renewed::default(); items.len()];
+        let is_shared = |at: &usize| items.get(*at).is_some_and(|it| it.claim.kind().is_shared());
+        let (shared, exclusive): (Vec<_>, Vec<_>) = (0..items.len()).partition(is_shared);
+        let one_by_one = shared.into_iter().filter_map(|at| {
+            let item = items.get(at)?;
+            Some(Box::pin(async move {
+                (at, self.renew_shared(item, until).await)
+            }))
+        });
+        let (renewed, answers) = joined::both(
+            self.renew_exclusive(items, exclusive, until, &mut all),
+            joined::all(one_by_one.collect()),
+        )
+        .await;
+        for (at, answer) in answers {
+            if let (Some(place), Ok(answer)) = (all.get_mut(at), answer) {
+                *place = answer;
+            }
+        }
+        renewed?;
+        for (item, _) in items
+            .iter()
+            .zip(&all)
+            .filter(|(_, it)| **it == Renewed::NotOurs)
+        {
+            self.asked.remove(&item.claim);
+        }
+        Ok(all)
+    }
+
+    async fn renew_shared(&self, item: &Renewal, until: Instant) -> Result<Renewed, CommandError> {
+        let keys = (&[&item.claim.key][..], &[&*item.claim.value][..]);
+        self.run(keys, u64::MAX, until, |server, time, _| {
+            (server.renew(item, time), Vec::new())
+        })
+        .await
+    }
+
+    /// A row that somebody has locked for a moment is asked again: that is no loss.
+    async fn renew_exclusive(
+        &self,
+        items: &[Renewal],
+        mut left: Vec<usize>,
+        until: Instant,
+        all: &mut [Renewed],
+    ) -> Result<(), CommandError> {
+        let mut round = 0;
+        while !left.is_empty() {
+            let asked: Vec<&Renewal> = left.iter().filter_map(|at| items.get(*at)).collect();
+            let keys: Vec<&str> = asked.iter().map(|it| &*it.claim.key).collect();
+            let values: Vec<&str> = asked.iter().map(|it| &*it.claim.value).collect();
+            let ttls: Vec<i64> = asked.iter().map(|it| micros(it.ttl.get())).collect();
+            let answer = self
+                .query(Ask::Renew, &[&keys, &values, &ttls], until)
+                .await;
+            let (rows, sent) = match answer {
+                // Nothing was renewed, and some were before.
+                Err(CommandError::Unsent(_)) if round > 0 => return Ok(()),
+                answer => answer?,
+            };
+            let mut locked = Vec::new();
+            for row in rows {
+                self.heard(&row, 0, sent)?;
+                let (is_renewed, is_there): (bool, bool) =
+                    (session::read(&row, 2)?, session::read(&row, 3)?);
+                let at = usize::try_from(session::read::<i64>(&row, 1)? - 1).ok();
+                let Some(&at) = at.and_then(|at| left.get(at)) else {
+                    continue;
+                };
+                match (is_renewed, is_there) {
+                    (false, true) => locked.push(at),
+                    (is_renewed, _) => {
+                        if let Some(place) = all.get_mut(at) {
+                            *place = Renewed::by_holder(is_renewed);
+                        }
+                    }
+                }
+            }
+            left = locked;
+            round += 1;
+            if !left.is_empty() && !machine::pause(round, until).await {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn scan(
+        &self,
+        sought: Sought,
+        prefix: &str,
+        cursor: u64,
+        within: Duration,
+    ) -> Result<Scanned, CommandError> {
+        let until = Instant::now() + within;
+        let after = self.scans.after(cursor);
+        let records = matches!(sought, Sought::Records);
+        let (rows, _) = self
+            .query(
+                Ask::Keys,
+                &[&prefix, &after, &KEYS_AT_ONCE, &records],
+                until,
+            )
+            .await?;
+        let keys: Vec<String> = rows
+            .iter()
+            .map(|row| session::read(row, 1))
+            .collect::<Result<_, _>>()?;
+        let is_last = i64::try_from(keys.len()).is_ok_and(|it| it < KEYS_AT_ONCE);
+        let last = keys.last().filter(|_| !is_last);
+        Ok(Scanned {
+            cursor: last.map_or(0, |last| self.scans.cursor(last)),
+            keys,
+        })
+    }
+
+    async fn tell_evicted(&self, claim: &Claim, within: Duration) -> Result<Notice, CommandError> {
+        let mut outbox = OutgoingNotes::default();
+        let holder = entry::of_holder(&claim.value);
+        if !holder.is_some_and(|it| outbox.evicted(it.address, &claim.key)) {
+            return Ok(Notice::NoAddress);
+        }
+        let (channels, messages) = (outbox.channels, outbox.messages);
+        let until = Instant::now() + within;
+        let sent = self
+            .query(Ask::Notify, &[&channels, &messages], until)
+            .await;
+        // A hold of this pool is not among what it asked for any more, since it was released.
+        if let Some(listener) = self.asked.listener() {
+            listener.evicted(&claim.key, &claim.value, false);
+        }
+        Ok(sent.map_or(Notice::Failed, |_| Notice::Sent))
+    }
+
+    pub(crate) async fn ping(&self, within: Duration) -> Result<(), CommandError> {
+        let until = Instant::now() + within;
+        self.look(&[], until, |_, _| ()).await
+    }
+}
+
+/// The keys that a command is about, the entries of its own claims, and the time after which it creates
+/// nothing.
+fn about<'a>(command: LinkCommand<'a>) -> (Vec<Arc<str>>, Vec<&'a str>, u64) {
+    let one = |claim: &'a Claim| (vec![claim.key.clone()], vec![&*claim.value], u64::MAX);
+    match command {
+        LinkCommand::AcquireAll(commands) => (
+            commands.iter().map(|it| it.claim.key.clone()).collect(),
+            commands.iter().map(|it| &*it.claim.value).collect(),
+            commands.iter().map(|it| it.not_after).min().unwrap_or(0),
+        ),
+        LinkCommand::Poll(claim)
+        | LinkCommand::Cancel { claim, .. }
+        | LinkCommand::Downgrade { claim, .. }
+        | LinkCommand::Holds(claim)
+        | LinkCommand::NoteRun { claim, .. } => one(claim),
+        LinkCommand::Inspect { keys, .. } => (
+            keys.iter().map(|it| Arc::from(*it)).collect(),
+            Vec::new(),
+            0,
+        ),
+        command => (vec![command.key().into()], Vec::new(), u64::MAX),
+    }
+}
+
+fn changes_nothing(command: LinkCommand<'_>) -> bool {
+    matches!(
+        command,
+        LinkCommand::Holds(_)
+            | LinkCommand::LastRun(_)
+            | LinkCommand::Read(_)
+            | LinkCommand::Inspect { .. }
+    )
+}
+
+/// The epochs that a reply tells, with their keys.
+fn told<'a>(command: LinkCommand<'a>, reply: &LinkReply) -> Vec<(&'a str, u64)> {
+    match (command, reply) {
+        (LinkCommand::Poll(claim), LinkReply::Polled(Polled::Yours { epoch, .. })) => {
+            vec![(&claim.key, *epoch)]
+        }
+        (LinkCommand::AcquireAll(commands), LinkReply::AcquiredAll(answer)) => {
+            let keys = commands.iter().map(|it| &*it.claim.key);
+            keys.zip(answer.epochs().iter().copied()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// As the columns are.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,235 @@
+//! One connection: statements go out in the order in which they are first polled, each a transaction of its
+//! own, and are executed in that order, even if nobody waits for the answer any more. It does not
+//! reconnect.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::{Client, Row, Statement};
+
+use super::errors;
+use super::push::Asked;
+use super::statements::Ask;
+use crate::client::server_clock::ServerClock;
+use crate::link::clock::Clock;
+use crate::link::command_error::CommandError;
+use crate::values::error::Reason;
+use crate::values::moment::Moment;
+
+/// A connection is given up after this many command timeouts without any answer.
+const SILENT_TIMEOUTS: u32 = 2;
+
+/// So many scans can be under way.
+const SCANS: usize = 64;
+
+pub(crate) struct PostgresLink {
+    pub(super) session: Arc<Session>,
+    pub(super) runtime: Handle,
+    /// Where this connection listens; `None`: a pooler stands in between.
+    pub(super) channel: Option<Arc<str>>,
+    pub(super) asked: Arc<Asked>,
+    pub(super) scans: Scans,
+    pub(super) clock: Clock,
+    pub(super) command_timeout: Duration,
+    pub(super) server_clock: Mutex<ServerClock>,
+    broken: AtomicBool,
+    /// When the server last answered, and when the first statement after that was sent (0: none was), in
+    /// nanoseconds of `clock`.
+    last_answer: AtomicU64,
+    unanswered: AtomicU64,
+    has_answered: AtomicBool,
+}
+
+/// What sends statements.
+pub(super) struct Session {
+    pub(super) client: Client,
+    /// In the order of [`Ask::ALL`].
+    pub(super) statements: Vec<SessionStatement>,
+    /// Reads and writes the socket.
+    pub(super) io_task: Option<AbortHandle>,
+}
+
+pub(super) struct SessionStatement {
+    pub(super) text: String,
+    pub(super) types: Vec<Type>,
+    /// `None`: it is sent with each call.
+    pub(super) prepared: Option<Statement>,
+}
+
+/// Of scans under way, the last key that each has read.
+#[derive(Debug, Default)]
+pub(super) struct Scans(Mutex<(u64, VecDeque<(u64, String)>)>);
+
+impl Session {
+    pub(super) async fn send(
+        &self,
+        ask: Ask,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let Some(statement) = self.statements.get(ask as usize) else {
+            return Ok(Vec::new());
+        };
+        if let Some(prepared) = &statement.prepared {
+            return self.client.query(prepared, params).await;
+        }
+        let typed = params.iter().copied().zip(statement.types.iter().cloned());
+        let typed: Vec<_> = typed.collect();
+        self.client.query_typed(&statement.text, &typed).await
+    }
+}
+
+impl PostgresLink {
+    pub(super) fn new(
+        session: Session,
+        (channel, asked): (Option<Arc<str>>, Arc<Asked>),
+        (clock, command_timeout): (Clock, Duration),
+        server_clock: ServerClock,
+    ) -> Self {
+        Self {
+            session: Arc::new(session),
+            runtime: Handle::current(),
+            channel,
+            asked,
+            scans: Scans::default(),
+            clock,
+            command_timeout,
+            last_answer: AtomicU64::new(server_clock.heard.as_nanos()),
+            server_clock: Mutex::new(server_clock),
+            broken: AtomicBool::new(false),
+            unanswered: AtomicU64::new(0),
+            has_answered: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn works(&self) -> bool {
+        !self.broken.load(Ordering::Acquire) && !self.session.client.is_closed()
+    }
+
+    pub(crate) fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
+    }
+
+    /// How long ago the server last answered.
+    pub(crate) fn idle(&self, now: Moment) -> Duration {
+        Moment::from_nanos(self.last_answer.load(Ordering::Relaxed)).until(now)
+    }
+
+    pub(super) fn time_at(&self, now: Moment) -> u64 {
+        let clock = self.server_clock.lock();
+        clock.unwrap_or_else(PoisonError::into_inner).at(now)
+    }
+
+    /// Sends a statement; its rows, and when it was sent.
+    pub(super) async fn query(
+        &self,
+        ask: Ask,
+        params: &[&(dyn ToSql + Sync)],
+        until: Instant,
+    ) -> Result<(Vec<Row>, Moment), CommandError> {
+        if !self.works() {
+            let why = "the connection to PostgreSQL ended";
+            return Err(CommandError::Unsent(Reason::new(why)));
+        }
+        let sent = self.clock.now();
+        let order = Ordering::AcqRel;
+        let _ = (self.unanswered).compare_exchange(0, sent.as_nanos(), order, Ordering::Acquire);
+        let Ok(answer) = timeout_at(until, self.session.send(ask, params)).await else {
+            return Err(self.no_answer(ask));
+        };
+        let answer = answer.map_err(|error| errors::of_statement(&error, ask.only_reads()));
+        match &answer {
+            Err(error) if errors::ends_the_connection(error) || self.session.client.is_closed() => {
+                self.give_up();
+            }
+            _ => {
+                self.unanswered.store(0, Ordering::Release);
+                self.has_answered.store(true, Ordering::Relaxed);
+                let now = self.clock.now().as_nanos();
+                self.last_answer.store(now, Ordering::Relaxed);
+            }
+        }
+        Ok((answer?, sent))
+    }
+
+    /// Reads the server's time in an answer.
+    pub(super) fn heard(&self, row: &Row, at: usize, sent: Moment) -> Result<u64, CommandError> {
+        let time = unsigned(row, at)?;
+        let clock = self.server_clock.lock();
+        let mut clock = clock.unwrap_or_else(PoisonError::into_inner);
+        clock.hear(time, sent, self.clock.now());
+        Ok(time)
+    }
+
+    fn no_answer(&self, ask: Ask) -> CommandError {
+        let since = Moment::from_nanos(self.unanswered.load(Ordering::Acquire));
+        let is_silent = since > Moment::from_nanos(0)
+            && since.until(self.clock.now()) >= self.command_timeout * SILENT_TIMEOUTS;
+        if is_silent {
+            self.give_up();
+        }
+        let why = Reason::new("PostgreSQL did not answer in time");
+        if ask.only_reads() {
+            CommandError::Unsent(why)
+        } else {
+            CommandError::Unclear(why)
+        }
+    }
+
+    fn give_up(&self) {
+        self.broken.store(true, Ordering::Release);
+        self.session.io_task.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl fmt::Debug for PostgresLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let works = self.works();
+        f.debug_struct("PostgresLink")
+            .field("works", &works)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scans {
+    /// After which key a scan goes on; from the first one, if too many others were begun since.
+    pub(super) fn after(&self, cursor: u64) -> String {
+        let scans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = scans.1.iter().find(|(number, _)| *number == cursor);
+        known.map_or_else(String::new, |(_, key)| key.clone())
+    }
+
+    pub(super) fn cursor(&self, last: &str) -> u64 {
+        let mut scans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        scans.0 += 1;
+        let number = scans.0;
+        scans.1.push_back((number, last.to_owned()));
+        if scans.1.len() > SCANS {
+            scans.1.pop_front();
+        }
+        number
+    }
+}
+
+/// A column of an answer.
+pub(super) fn read<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, CommandError> {
+    row.try_get(at).map_err(|_| strange())
+}
+
+pub(super) fn unsigned(row: &Row, at: usize) -> Result<u64, CommandError> {
+    let number: i64 = read(row, at)?;
+    u64::try_from(number).map_err(|_| strange())
+}
+
+/// An answer that no table of ours gives.
+pub(super) fn strange() -> CommandError {
+    CommandError::Setup(Reason::new(
+        "the answer is none of dlock's tables; look who changed them, and run `dlock migrate --url …`",
+    ))
+}

@@ -1,0 +1,250 @@
+//! The texts of the statements, and how each is sent: prepared once for a connection, or unnamed where a
+//! pooler gives each transaction another session.
+//!
+//! Invariants: every table is named with its schema, so that a `search_path` leads nowhere; nobody waits for
+//! a row's lock (`SKIP LOCKED`), because a statement that waits stops all others of its connection; time is
+//! the server's clock when the statement runs, never when a transaction began; who becomes a holder locks
+//! the row `FOR UPDATE`, which a transaction of the user's with `FOR KEY SHARE` keeps out.
+
+use tokio_postgres::types::Type;
+
+use crate::rules::queue;
+
+/// The server's time, in µs.
+const NOW: &str = "(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint";
+
+/// Where it says nothing about its own layout.
+pub(super) const LAYOUT: i32 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// keys, heads, own entries: rows, and windows of their queues.
+    Read,
+    /// keys: makes rows that are not there.
+    Ensure,
+    /// Writes changes, all or none. The last is the time after which none is made.
+    Store,
+    /// A waiter's key and entry: notes a sign of life; who holds the lock.
+    Beat,
+    /// channels, payloads.
+    Notify,
+    /// key, entry, lease, not after: takes a free lock that nobody waits for.
+    Take,
+    /// key, entry: gives back a lock that nobody waits for.
+    Give,
+    /// keys, entries, ttls: renews exclusive locks.
+    Renew,
+    /// prefix, after which key, how many, whether records are sought.
+    Keys,
+}
+
+impl Ask {
+    /// In the order of the variants.
+    pub(super) const ALL: [Self; 9] = [
+        Ask::Read,
+        Ask::Ensure,
+        Ask::Store,
+        Ask::Beat,
+        Ask::Notify,
+        Ask::Take,
+        Ask::Give,
+        Ask::Renew,
+        Ask::Keys,
+    ];
+
+    /// Whether it changes nothing, so that it may be asked again whatever became of it.
+    pub(super) fn only_reads(self) -> bool {
+        matches!(self, Ask::Read | Ask::Keys)
+    }
+
+    pub(super) fn types(self) -> Vec<Type> {
+        let (texts, numbers) = (Type::TEXT_ARRAY, Type::INT8_ARRAY);
+        match self {
+            Ask::Read => vec![texts.clone(), Type::INT8, texts],
+            Ask::Ensure => vec![texts],
+            Ask::Store => {
+                let flags = Type::BOOL_ARRAY;
+                let rows = [&texts, &numbers, &texts, &numbers, &numbers, &numbers];
+                let rows = rows
+                    .into_iter()
+                    .chain([&texts, &flags, &texts, &numbers, &flags]);
+                let gone = [&texts, &numbers];
+                let come = [&texts, &numbers, &numbers, &texts, &Type::INT8];
+                rows.chain(gone).chain(come).cloned().collect()
+            }
+            Ask::Beat | Ask::Give => vec![Type::TEXT, Type::TEXT],
+            Ask::Notify => vec![texts.clone(), texts],
+            Ask::Take => vec![Type::TEXT, Type::TEXT, Type::INT8, Type::INT8],
+            Ask::Renew => vec![texts.clone(), texts, numbers],
+            Ask::Keys => vec![Type::TEXT, Type::TEXT, Type::INT8, Type::BOOL],
+        }
+    }
+
+    pub(super) fn text(self, schema: &str) -> String {
+        let now = format!("WITH n AS MATERIALIZED (SELECT {NOW} AS t)");
+        let (lock, waiter) = (format!("\"{schema}\".lock"), format!("\"{schema}\".waiter"));
+        let heartbeat = queue::HEARTBEAT.as_micros();
+        match self {
+            Ask::Read => format!(
+                "{now}
+                SELECT n.t, w.at, l.version, l.holder, l.ends, l.epoch, l.sole, l.members, l.waiting,
+                    l.record, l.record_ends, q.arrival, q.alive_until, q.entry, q.place, q.places
+                FROM n CROSS JOIN unnest($1::text[]) WITH ORDINALITY AS w(key, at)
+                LEFT JOIN {lock} l ON l.key = w.key
+                LEFT JOIN LATERAL (
+                    SELECT * FROM (
+                        SELECT i.arrival, i.alive_until, i.entry,
+                            row_number() OVER (ORDER BY i.arrival) AS place, count(*) OVER () AS places
+                        FROM {waiter} i WHERE l.waiting AND i.key = l.key) i
+                    WHERE i.place <= $2 OR i.alive_until <= n.t OR i.entry = ANY ($3::text[])
+                ) q ON true
+                ORDER BY w.at, q.arrival"
+            ),
+            Ask::Ensure => format!(
+                "INSERT INTO {lock} (key) SELECT k FROM unnest($1::text[]) AS u(k) ORDER BY k
+                ON CONFLICT (key) DO NOTHING"
+            ),
+            Ask::Store => store(&now, &lock, &waiter),
+            Ask::Beat => format!(
+                "{now},
+                beat AS (UPDATE {waiter} q SET alive_until = n.t + {heartbeat} FROM n
+                    WHERE q.key = $1 AND q.entry = $2 RETURNING 1)
+                SELECT n.t, EXISTS (SELECT 1 FROM beat), l.holder, l.ends FROM n LEFT JOIN {lock} l ON l.key = $1"
+            ),
+            Ask::Notify => "SELECT pg_catalog.pg_notify(u.channel, u.payload)
+                FROM unnest($1::text[], $2::text[]) AS u(channel, payload)"
+                .to_owned(),
+            Ask::Take => format!(
+                "{now},
+                free AS MATERIALIZED (SELECT l.key FROM {lock} l CROSS JOIN n
+                    WHERE l.key = $1 AND l.ends <= n.t AND NOT l.waiting AND n.t <= $4
+                    FOR UPDATE OF l SKIP LOCKED),
+                taken AS (UPDATE {lock} l SET version = l.version + 1, holder = $2, ends = n.t + $3, members = '',
+                        epoch = greatest(l.epoch + 1, n.t), sole = greatest(l.epoch + 1, n.t)
+                    FROM free, n WHERE l.key = free.key RETURNING n.t, l.epoch),
+                made AS (INSERT INTO {lock} AS l (key, version, holder, ends, epoch, sole)
+                    SELECT $1, 1, $2, n.t + $3, n.t, n.t FROM n
+                    WHERE n.t <= $4 AND NOT EXISTS (SELECT 1 FROM {lock} o WHERE o.key = $1)
+                    ON CONFLICT (key) DO NOTHING RETURNING l.epoch)
+                SELECT t, epoch FROM taken UNION ALL SELECT n.t, made.epoch FROM n CROSS JOIN made"
+            ),
+            Ask::Give => format!(
+                "{now},
+                held AS MATERIALIZED (SELECT l.key, l.ends > n.t AS found FROM {lock} l CROSS JOIN n
+                    WHERE l.key = $1 AND l.holder = $2 AND NOT l.waiting
+                    FOR NO KEY UPDATE OF l SKIP LOCKED)
+                UPDATE {lock} l SET version = l.version + 1, holder = '', ends = 0, sole = NULL
+                FROM held, n WHERE l.key = held.key RETURNING n.t, held.found"
+            ),
+            Ask::Renew => format!(
+                "{now},
+                want AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+                    WITH ORDINALITY AS w(key, holder, ttl, at)),
+                locked AS MATERIALIZED (SELECT l.key, w.at, w.ttl FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
+                    WHERE l.holder = w.holder AND l.ends > n.t
+                    ORDER BY l.key FOR NO KEY UPDATE OF l SKIP LOCKED),
+                done AS (UPDATE {lock} l SET version = l.version + 1, ends = greatest(l.ends, n.t + k.ttl)
+                    FROM locked k, n WHERE l.key = k.key RETURNING k.at)
+                SELECT n.t, w.at, d.at IS NOT NULL, l.key IS NOT NULL
+                FROM n CROSS JOIN want w LEFT JOIN done d ON d.at = w.at
+                LEFT JOIN {lock} l ON l.key = w.key AND l.holder = w.holder AND l.ends > n.t"
+            ),
+            Ask::Keys => format!(
+                "{now}
+                SELECT n.t, l.key FROM n CROSS JOIN {lock} l
+                WHERE l.key >= $1 AND l.key > $2 AND starts_with(l.key, $1)
+                    AND CASE WHEN $4 THEN l.record <> '' AND l.record_ends > n.t
+                        ELSE l.holder <> '' AND l.ends > n.t END
+                ORDER BY l.key LIMIT $3"
+            ),
+        }
+    }
+}
+
+fn store(now: &str, lock: &str, waiter: &str) -> String {
+    format!(
+        "{now},
+    want AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[],
+        $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::text[], $10::bigint[], $11::boolean[])
+        AS w(key, version, holder, ends, epoch, sole, members, waiting, record, record_ends, is_grant)),
+    strong AS MATERIALIZED (SELECT l.key FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
+        WHERE l.version = w.version AND w.is_grant AND n.t <= $18
+        ORDER BY l.key FOR UPDATE OF l SKIP LOCKED),
+    weak AS MATERIALIZED (SELECT l.key FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
+        WHERE l.version = w.version AND NOT w.is_grant AND n.t <= $18
+        ORDER BY l.key FOR NO KEY UPDATE OF l SKIP LOCKED),
+    won AS MATERIALIZED (SELECT (SELECT count(*) FROM strong) + (SELECT count(*) FROM weak)
+        = (SELECT count(*) FROM want) AS won),
+    gone AS (DELETE FROM {waiter} q USING unnest($12::text[], $13::bigint[]) AS g(key, arrival), won
+        WHERE won.won AND q.key = g.key AND q.arrival = g.arrival),
+    come AS (INSERT INTO {waiter} (key, arrival, alive_until, entry)
+        SELECT c.key, c.arrival, c.alive_until, c.entry
+        FROM unnest($14::text[], $15::bigint[], $16::bigint[], $17::text[])
+            AS c(key, arrival, alive_until, entry), won
+        WHERE won.won ORDER BY c.key, c.arrival
+        ON CONFLICT (key, arrival) DO UPDATE SET alive_until = excluded.alive_until),
+    done AS (UPDATE {lock} l SET version = l.version + 1, holder = w.holder, ends = w.ends,
+            epoch = w.epoch, sole = w.sole, members = w.members, waiting = w.waiting,
+            record = w.record, record_ends = w.record_ends
+        FROM want w, won WHERE won.won AND l.key = w.key)
+    SELECT n.t, won.won FROM n CROSS JOIN won"
+    )
+}
+
+/// What a connection is set to, before anything else: a statement that waits would stop all others of its
+/// connection, and a role may have an isolation of its own.
+pub(super) fn settings(command_timeout: u128, synchronous_commit: Option<&str>) -> String {
+    let lock_timeout = command_timeout.clamp(1, 250);
+    let level = synchronous_commit.map_or_else(String::new, |level| {
+        format!("SET synchronous_commit = {level};")
+    });
+    format!(
+        "SET search_path = pg_catalog; SET lock_timeout = {lock_timeout};
+        SET statement_timeout = {command_timeout}; SET default_transaction_isolation = 'read committed'; {level}"
+    )
+}
+
+/// What is asked of a server before it is used.
+pub(super) fn hello() -> String {
+    format!(
+        "SELECT {NOW}, pg_catalog.version(), pg_catalog.current_setting('server_version_num')::int,
+        pg_catalog.pg_is_in_recovery() OR pg_catalog.current_setting('transaction_read_only')::boolean"
+    )
+}
+
+pub(super) fn layout(schema: &str) -> String {
+    format!("SELECT coalesce(max(version), 0) FROM \"{schema}\".layout")
+}
+
+/// Makes the tables, or brings them to this layout: a later layout only adds. What is printed can be run
+/// again, and by several at a time.
+pub(crate) fn migration(schema: &str) -> String {
+    format!(
+        "BEGIN;
+SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('dlock migrate'));
+CREATE SCHEMA IF NOT EXISTS \"{schema}\";
+CREATE TABLE IF NOT EXISTS \"{schema}\".lock (
+    key text COLLATE \"C\" PRIMARY KEY,
+    version bigint NOT NULL DEFAULT 0,
+    holder text NOT NULL DEFAULT '',
+    ends bigint NOT NULL DEFAULT 0,
+    epoch bigint NOT NULL DEFAULT 0,
+    sole bigint,
+    members text NOT NULL DEFAULT '',
+    waiting boolean NOT NULL DEFAULT false,
+    record text NOT NULL DEFAULT '',
+    record_ends bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE UNLOGGED TABLE IF NOT EXISTS \"{schema}\".waiter (
+    key text COLLATE \"C\" NOT NULL,
+    arrival bigint NOT NULL,
+    alive_until bigint NOT NULL,
+    entry text NOT NULL,
+    PRIMARY KEY (key, arrival)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE TABLE IF NOT EXISTS \"{schema}\".layout (version int PRIMARY KEY);
+INSERT INTO \"{schema}\".layout (version) VALUES ({LAYOUT}) ON CONFLICT (version) DO NOTHING;
+COMMIT;
+"
+    )
+}
