@@ -1,7 +1,9 @@
 //! PostgreSQL alone: checks of a lock in the user's own transaction, and tables that are not as dlock made
 //! them.
 
-use dlock_runtime::{Config, LockError, LockGuard, LockPool, LostCause, Refusal, Released};
+use dlock_runtime::{
+    Concern, Config, Finding, LockError, LockGuard, LockPool, LostCause, Refusal, Released,
+};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 use tokio_postgres::{Client, IsolationLevel};
@@ -200,6 +202,9 @@ async fn a_pool_without_tables_names_the_command() {
     let text = config.clone().migration().unwrap();
     assert!(text.contains(&format!("CREATE TABLE IF NOT EXISTS \"{schema}\".lock")));
     let pool = LockPool::connect(config).await.unwrap();
+    let found = pool.check().await.unwrap();
+    let found: Vec<_> = found.iter().map(Finding::concern).collect();
+    assert_eq!(found, [Concern::NotChecked]);
     pool.lock("k")
         .acquire()
         .await
