@@ -142,6 +142,8 @@ mod values;
 pub use __private::{AnnotatedLock, KeySource, sites};
 #[cfg(feature = "macros")]
 pub use dlock_macros::distributed_lock;
+#[cfg(feature = "postgres")]
+pub use driver::guard::SqlCheck;
 pub use driver::guard::{LockGuard, Released};
 pub use driver::lock_handle::LockHandle;
 pub use driver::pool::LockPool;

@@ -76,15 +76,23 @@ pub(crate) async fn on_postgres_handing_on(case: Case) {
     on_database(case, handing_on).await;
 }
 
-/// Each case has a schema of its own in one database.
-async fn on_database(case: Case, set: fn(Config) -> Config) {
-    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
-    let server = SERVER.get_or_init(PostgresServer::start);
+/// A schema of its own in the one database, without tables.
+pub(crate) fn new_schema() -> (String, Config) {
     let schema = format!("case_{}", CASES.fetch_add(1, Ordering::Relaxed));
-    let config = more_patient(Config::new(server.url(&schema)));
+    let config = more_patient(Config::new(postgres().url(&schema)));
+    (schema, config)
+}
+
+fn postgres() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    SERVER.get_or_init(PostgresServer::start)
+}
+
+async fn on_database(case: Case, set: fn(Config) -> Config) {
+    let (schema, config) = new_schema();
     config.clone().migrate().await.unwrap();
     case(LockPool::connect(set(config)).await.unwrap()).await;
-    let client = client_of(server).await;
+    let client = database_client().await;
     let now = "extract(epoch FROM clock_timestamp()) * 1000000";
     let left = format!(
         "SELECT key || ': ' || holder FROM {schema}.lock WHERE holder <> '' AND ends > {now}
@@ -99,9 +107,9 @@ async fn on_database(case: Case, set: fn(Config) -> Config) {
 }
 
 /// A connection without dlock.
-async fn client_of(server: &PostgresServer) -> tokio_postgres::Client {
+pub(crate) async fn database_client() -> tokio_postgres::Client {
     let mut config = tokio_postgres::Config::new();
-    config.host_path(server.directory()).user("postgres");
+    config.host_path(postgres().directory()).user("postgres");
     let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     client

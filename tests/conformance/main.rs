@@ -136,4 +136,5 @@ mod several_edges;
 mod several_keys;
 mod shutting_down;
 mod stalls;
+mod transactions;
 mod waiting;

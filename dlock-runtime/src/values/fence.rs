@@ -62,6 +62,12 @@ impl Fence {
         Self::new(epoch, PER_EPOCH - 1)
     }
 
+    /// The epoch of its grant.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn epoch(self) -> u64 {
+        self.0 / u64::from(PER_EPOCH)
+    }
+
     /// Returns the number.
     #[must_use]
     pub fn get(self) -> u64 {

@@ -1,6 +1,6 @@
 //! A lock that is held: what its owner can ask and do.
 //!
-//! `write` changes data under the lock, `prolong` extends it, `downgrade` turns a writer into a
+//! `write` changes data under the lock, `sql_check` checks it in a transaction, `prolong` extends it, `downgrade` turns a writer into a
 //! reader, `release` gives it back, `run` says of a job that runs once per period whether it ran, and
 //! `reentry` counts how often one body holds it.
 //!
@@ -11,6 +11,8 @@ mod prolong;
 mod reentry;
 mod release;
 mod run;
+#[cfg(feature = "postgres")]
+mod sql_check;
 mod write;
 
 use std::fmt;
@@ -37,6 +39,8 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 pub use self::release::Released;
+#[cfg(feature = "postgres")]
+pub use self::sql_check::SqlCheck;
 
 /// A lock that is held, until it is released, dropped or lost.
 ///

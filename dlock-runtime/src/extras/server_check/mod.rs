@@ -120,6 +120,14 @@ pub(crate) fn judge_away(why: &dyn Display) -> Finding {
     Finding::new(Concern::Unreachable, Harms, risk, advice).unlogged()
 }
 
+/// PostgreSQL, whose settings nobody asks for yet.
+pub(crate) fn judge_a_database() -> Finding {
+    let risk =
+        "not looked at: the settings and rights of PostgreSQL, which this version does not ask for";
+    let advice = "read what it costs and lacks under PostgreSQL on the page Topologies";
+    Finding::new(Concern::NotChecked, Matters, risk, advice).unlogged()
+}
+
 /// What the nodes of a quorum risk that do not vote: each costs one of the failures that a lock
 /// survives.
 pub(crate) fn judge_nodes(nodes: &[NodeStatus]) -> impl Iterator<Item = Finding> {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, tls::NoTlsStream};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Transaction, tls::NoTlsStream};
 
 use super::errors;
 use super::push::{self, Asked};
@@ -70,7 +70,7 @@ impl PostgresPlan {
         let until = Instant::now() + within;
         let connected = timeout_at(until, self.link(until)).await;
         let connected = connected.unwrap_or_else(|_| {
-            let why = format_args!(
+            let why = format!(
                 "no connection to {} within {:?}",
                 self.address,
                 rounded(within)
@@ -332,7 +332,24 @@ pub(crate) async fn migrate(
         migrated.map_err(|error| errors::of_connecting(&error))
     };
     timeout_at(until, migration).await.unwrap_or_else(|_| {
-        let why = format_args!("{address} did not answer within {:?}", rounded(within));
+        let why = format!("{address} did not answer within {:?}", rounded(within));
         Err(CommandError::Unclear(Reason::new(why)))
     })
+}
+
+/// Executes the statements of a check in a transaction of the user's. `None`: it is not held; `false`: the
+/// transaction is nested.
+pub(crate) async fn check_in(
+    transaction: &Transaction<'_>,
+    (begin, sql): (&str, &str),
+    (keys, epochs): (&[String], &[i64]),
+) -> Result<Option<bool>, CommandError> {
+    let meaning = |error: tokio_postgres::Error| errors::of_connecting(&error);
+    transaction.execute(begin, &[]).await.map_err(meaning)?;
+    let held = transaction.query_opt(sql, &[&keys, &epochs]).await;
+    if held.map_err(meaning)?.is_none() {
+        return Ok(None);
+    }
+    let row = transaction.query_one(statements::IS_OUTERMOST, &[]).await;
+    session::read(&row.map_err(meaning)?, 0).map(Some)
 }

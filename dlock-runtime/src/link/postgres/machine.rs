@@ -319,7 +319,7 @@ fn waiter(
 }
 
 fn unreadable(what: crate::rules::row::UnreadableRow) -> CommandError {
-    let why = format_args!(
+    let why = format!(
         "another program wrote the row: its column `{}` can't be read",
         what.0
     );

@@ -37,9 +37,12 @@ use crate::values::entry::{self, META};
 use crate::values::moment::Moment;
 use crate::values::report::{Notice, Scanned, Sought};
 
-pub(crate) use self::connect::{PostgresPlan, migrate};
+pub(crate) use self::connect::{PostgresPlan, check_in, migrate};
 pub(crate) use self::session::PostgresLink;
-pub(crate) use self::statements::migration;
+pub(crate) use self::statements::{check, migration};
+
+/// How often one renewal asks again about rows that somebody has locked for a moment.
+const RENEWED_AGAIN: u32 = 8;
 
 /// How many keys one step of a scan reads.
 const KEYS_AT_ONCE: i64 = 1000;
@@ -297,7 +300,7 @@ impl PostgresLink {
         .await
     }
 
-    /// A row that somebody has locked for a moment is asked again: that is no loss.
+    /// A row that somebody has locked is no loss: it is asked about again.
     async fn renew_exclusive(
         &self,
         items: &[Renewal],
@@ -339,7 +342,9 @@ impl PostgresLink {
             }
             left = locked;
             round += 1;
-            if !left.is_empty() && !machine::pause(round, until).await {
+            // The others of the batch wait for the answer: whose row stays locked is asked about later.
+            let is_over = left.is_empty() || round > RENEWED_AGAIN;
+            if is_over || !machine::pause(round, until).await {
                 return Ok(());
             }
         }

@@ -191,6 +191,27 @@ fn store(now: &str, lock: &str, waiter: &str) -> String {
     )
 }
 
+/// What a transaction of the user's checks so many keys with: a statement that fails outside one, and one
+/// that returns a row if all are held. A row is locked so that whoever is granted the lock waits for the end
+/// of the transaction, and renewals and releases do not.
+pub(crate) fn check(schema: &str, keys: usize) -> (String, String) {
+    let begin = format!("LOCK TABLE \"{schema}\".lock IN ACCESS SHARE MODE");
+    let sql = format!(
+        "SELECT 1 FROM (
+            SELECT l.key FROM \"{schema}\".lock l
+            JOIN unnest($1::text[], $2::bigint[]) AS c(key, epoch) ON l.key = c.key AND l.sole = c.epoch
+            WHERE l.ends > {NOW}
+            ORDER BY l.key FOR KEY SHARE OF l) held
+        HAVING count(*) = {keys}"
+    );
+    (begin, sql)
+}
+
+/// Whether a transaction that has locked a row is the outermost one: each nested one that has written or
+/// locked anything has a lock on a number of its own.
+pub(super) const IS_OUTERMOST: &str = "SELECT count(*) <= 1 FROM pg_catalog.pg_locks
+    WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted";
+
 /// What a connection is set to, before anything else: a statement that waits would stop all others of its
 /// connection, and a role may have an isolation of its own.
 pub(super) fn settings(command_timeout: u128, synchronous_commit: Option<&str>) -> String {

@@ -131,7 +131,7 @@ const REFUSED: &[RefusedRow] = &[
         Postgres,
         Writes,
         "a batch has commands of Redis",
-        "let your tables check the lock's `fence`",
+        "check the lock in your transaction (`LockGuard::check_in`)",
     ),
     setting(
         Several,

@@ -1,0 +1,284 @@
+//! PostgreSQL alone: checks of a lock in the user's own transaction, and tables that are not as dlock made
+//! them.
+
+use dlock_runtime::{
+    Concern, Config, Finding, LockError, LockGuard, LockPool, LostCause, Refusal, Released,
+};
+use futures_util::future::join_all;
+use tokio::time::timeout;
+use tokio_postgres::{Client, IsolationLevel};
+
+use crate::backends::{LONG, database_client, is_lost, ms, new_schema, settled, soon};
+
+const LEVELS: [IsolationLevel; 3] = [
+    IsolationLevel::ReadCommitted,
+    IsolationLevel::RepeatableRead,
+    IsolationLevel::Serializable,
+];
+
+/// What ends the hold while the check is open.
+const EVENTS: [&str; 3] = ["release", "lapse", "evict"];
+
+/// What ends the transaction.
+const ENDS: [&str; 3] = ["commit", "rollback", "disconnect"];
+
+async fn pool() -> (String, LockPool) {
+    let (schema, config) = new_schema();
+    config.clone().migrate().await.unwrap();
+    (schema, LockPool::connect(config).await.unwrap())
+}
+
+/// A transaction that has checked this lock.
+async fn checked<'a>(
+    client: &'a mut Client,
+    level: IsolationLevel,
+    lock: &LockGuard,
+) -> tokio_postgres::Transaction<'a> {
+    let transaction = client.build_transaction().isolation_level(level);
+    let transaction = transaction.start().await.unwrap();
+    lock.check_in(&transaction).await.unwrap();
+    transaction
+}
+
+/// Whoever has waited, or comes, is granted the lock when the transaction is over and not before.
+#[tokio::test]
+async fn nobody_is_granted_a_lock_beside_an_open_check() {
+    let (_, pool) = pool().await;
+    let rows = LEVELS
+        .into_iter()
+        .flat_map(|level| EVENTS.map(|event| ENDS.map(|end| (level, event, end))));
+    let rows = rows.flatten().map(|row| open_check(&pool, row));
+    join_all(rows).await;
+}
+
+async fn open_check(pool: &LockPool, row: (IsolationLevel, &str, &str)) {
+    let (level, event, end) = row;
+    let key = format!("{level:?}:{event}:{end}");
+    let mut lock = pool.lock(&*key).ttl(LONG);
+    if event == "lapse" {
+        lock = pool.lock(&*key).ttl(ms(1_500));
+    }
+    let lock = lock.acquire().await.unwrap();
+    let mut client = database_client().await;
+    let transaction = checked(&mut client, level, &lock).await;
+    let waits = tokio::spawn(pool.lock(&*key).wait(LONG).acquire());
+    settled(pool).await;
+    if event != "lapse" {
+        lock.extend(LONG * 2).await.unwrap(); // a renewal does not wait
+    }
+    lock.verify().await.ok();
+    match event {
+        "release" => assert_eq!(lock.release().await.unwrap(), Released::Freed, "{row:?}"),
+        "evict" => {
+            let shown = pool.admin().show(&*key).await.unwrap().unwrap();
+            let holder = shown.holders()[0].fingerprint();
+            let _ = pool.admin().evict(&*key, holder).await.unwrap();
+            is_lost(lock.verify().await, LostCause::Gone);
+        }
+        _ => assert_eq!(lock.lost().await, LostCause::Deadline, "{row:?}"),
+    }
+    let at_once = timeout(ms(700), pool.lock(&*key).wait(ms(300)).acquire()).await;
+    assert!(
+        matches!(at_once, Err(_) | Ok(Err(LockError::Busy { .. }))),
+        "{row:?}: {at_once:?}"
+    );
+    assert!(!waits.is_finished(), "{row:?}");
+    match end {
+        "commit" => transaction.commit().await.unwrap(),
+        "rollback" => transaction.rollback().await.unwrap(),
+        _ => {
+            std::mem::forget(transaction); // its drop would roll back
+            drop(client);
+        }
+    }
+    let next = timeout(LONG / 2, waits)
+        .await
+        .expect(&key)
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        next.fence().get() % 1024,
+        0,
+        "{row:?}: granted by the server"
+    );
+    next.release().await.unwrap();
+}
+
+/// A hold that is over, one of several keys that is, a snapshot that is older, a nested transaction.
+#[tokio::test]
+async fn a_check_that_would_not_protect_is_an_error() {
+    let (schema, pool) = pool().await;
+    let mut client = database_client().await;
+    for level in LEVELS {
+        let both = pool.lock_all(["a", "b"]).ttl(LONG).acquire().await.unwrap();
+        checked(&mut client, level, &both)
+            .await
+            .commit()
+            .await
+            .unwrap();
+        // Taken away behind dlock's back, so that only the server knows.
+        let text = format!("UPDATE {schema}.lock SET sole = 1 WHERE key = 'lock:b'");
+        client.execute(&text, &[]).await.unwrap();
+        let transaction = client.build_transaction().isolation_level(level);
+        let transaction = transaction.start().await.unwrap();
+        is_lost(both.check_in(&transaction).await, LostCause::Gone);
+        transaction.rollback().await.unwrap();
+        both.release().await.unwrap();
+    }
+    let old = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .start()
+        .await
+        .unwrap();
+    old.query("SELECT 1", &[]).await.unwrap();
+    let lock = pool.lock("c").ttl(LONG).acquire().await.unwrap();
+    is_lost(lock.check_in(&old).await, LostCause::Gone);
+    old.rollback().await.unwrap();
+
+    let mut outer = client.transaction().await.unwrap();
+    let nested = outer.transaction().await.unwrap();
+    let refused = lock.check_in(&nested).await.unwrap_err();
+    assert!(refused.to_string().contains("nested"), "{refused}");
+    nested.rollback().await.unwrap();
+    // The savepoint is still there.
+    assert!(lock.check_in(&outer).await.is_err());
+    outer.rollback().await.unwrap();
+
+    let check = lock.sql_check().unwrap();
+    let outside = client.execute(check.begin(), &[]).await.unwrap_err();
+    assert_eq!(outside.code().unwrap().code(), "25P01");
+    lock.release().await.unwrap();
+
+    let reader = pool.lock("r").read().acquire().await.unwrap();
+    let refused = reader.sql_check().unwrap_err().to_string();
+    assert!(refused.contains("is not alone"), "{refused}");
+    let elsewhere = LockPool::connect("memory://").await.unwrap();
+    let elsewhere = elsewhere.lock("k").acquire().await.unwrap();
+    let refused = elsewhere.sql_check().unwrap_err().to_string();
+    assert!(refused.contains("postgres://"), "{refused}");
+}
+
+/// A writer and an owner are checked by their epochs, too.
+#[tokio::test]
+async fn each_holder_that_is_alone_is_checked() {
+    let (_, pool) = pool().await;
+    let mut client = database_client().await;
+    for kind in ["x", "w", "o:ann", "fair"] {
+        for waits in [false, true] {
+            let request = || {
+                dlock_tests::of_kind(pool.lock(kind), kind)
+                    .ttl(LONG)
+                    .wait(LONG)
+            };
+            let mut before = None;
+            if waits {
+                before = Some(pool.lock(kind).ttl(LONG).acquire().await.unwrap());
+            }
+            let waiter = tokio::spawn(request().acquire());
+            settled(&pool).await;
+            if let Some(before) = before {
+                before.release().await.unwrap();
+            }
+            let lock = waiter.await.unwrap().unwrap();
+            checked(&mut client, LEVELS[0], &lock)
+                .await
+                .commit()
+                .await
+                .unwrap();
+            lock.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pool_without_tables_names_the_command() {
+    let (schema, config) = new_schema();
+    let said = LockPool::connect(config.clone()).await.unwrap_err();
+    assert!(matches!(said, LockError::Config { .. }), "{said:?}");
+    assert!(said.to_string().contains("dlock migrate"), "{said}");
+    let both = tokio::join!(config.clone().migrate(), config.clone().migrate());
+    both.0.and(both.1).unwrap();
+    let text = config.clone().migration().unwrap();
+    assert!(text.contains(&format!("CREATE TABLE IF NOT EXISTS \"{schema}\".lock")));
+    let pool = LockPool::connect(config).await.unwrap();
+    let found = pool.check().await.unwrap();
+    let found: Vec<_> = found.iter().map(Finding::concern).collect();
+    assert_eq!(found, [Concern::NotChecked]);
+    pool.lock("k")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let other = Config::new("memory://").migrate().await.unwrap_err();
+    assert!(other.to_string().contains("has no tables"), "{other}");
+}
+
+/// Whatever another program writes, or keeps locked, ends in a typed error or in a wait.
+#[tokio::test]
+async fn a_strangers_row_is_an_error_and_a_lock_on_it_a_wait() {
+    let (schema, pool) = pool().await;
+    let mut client = database_client().await;
+    for (number, set) in [
+        "holder = '1|#|rw', members = 'x'",
+        "holder = '1|#|z', ends = 9e18",
+        "ends = -1, holder = 'x'",
+        "epoch = -1",
+        "record = 'x', record_ends = -1",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = format!("strange:{number}");
+        pool.lock(&*key)
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        let text =
+            format!("UPDATE {schema}.lock SET waiting = true, {set} WHERE key = 'lock:{key}'");
+        client.execute(&text, &[]).await.unwrap();
+        let error = pool.lock(&*key).wait(ms(300)).acquire().await.unwrap_err();
+        let is_typed = matches!(
+            error,
+            LockError::Refused {
+                reason: Refusal::WrongType,
+                ..
+            }
+        );
+        assert!(is_typed, "{set}: {error:?}");
+    }
+    let foreign = format!(
+        "INSERT INTO {schema}.lock (key, holder, ends) VALUES ('lock:foreign', 'somebody', 9e18)"
+    );
+    client.execute(&foreign, &[]).await.unwrap();
+    let busy = pool
+        .lock("foreign")
+        .wait(ms(300))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(busy.is_busy(), "{busy:?}");
+
+    // Renewals of others go on, and this one's is asked again.
+    let [kept, other] = ["kept", "other"].map(|key| pool.lock(key).ttl(ms(6_000)).renew());
+    let (kept, other) = (
+        kept.acquire().await.unwrap(),
+        other.acquire().await.unwrap(),
+    );
+    let transaction = client.transaction().await.unwrap();
+    let lock = format!("SELECT 1 FROM {schema}.lock WHERE key = 'lock:kept' FOR UPDATE");
+    transaction.query(&lock, &[]).await.unwrap();
+    soon("time passes", async || other.remaining() < ms(4_900)).await;
+    soon("the other is renewed", async || {
+        other.remaining() > ms(5_200)
+    })
+    .await;
+    transaction.rollback().await.unwrap();
+    kept.verify().await.unwrap();
+    other.verify().await.unwrap();
+}
