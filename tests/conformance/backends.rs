@@ -279,6 +279,11 @@ pub(crate) fn grants_claims(pool: &LockPool) -> bool {
     !format!("{pool:?}").contains("memory://")
 }
 
+/// Whether a waiter learns of its grant by asking, since messages carry none.
+pub(crate) fn is_hinted(pool: &LockPool) -> bool {
+    format!("{pool:?}").contains("postgres://")
+}
+
 /// Waits until only epoch counters and records of runs are left, which stay by design.
 pub(crate) async fn nothing_left(server: &RedisServer) {
     until(

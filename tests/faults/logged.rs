@@ -36,7 +36,7 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
     let held = held.acquire().await.unwrap();
     let address = lab.proxy.url();
     let says = [
-        ["can't connect to redis: ", address.as_str()],
+        ["can't connect to the lock server: ", address.as_str()],
         ["can't renew a lock", "\"told\""],
         ["a lock is renewed again", "\"told\""],
     ];

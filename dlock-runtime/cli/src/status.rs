@@ -89,7 +89,7 @@ impl From<LockError> for Failure {
                     .as_ref()
                     .map_or_else(String::new, |server| format!(" ({server})"));
                 format!(
-                    "redis can't be reached: check that it runs, its address (`--url` or DLOCK_URL), and the network{server}"
+                    "the lock server can't be reached: check that it runs, its address (`--url` or DLOCK_URL), and the network{server}"
                 )
             }
             LockError::Unavailable { cause, .. } => cause.to_string(),

@@ -63,7 +63,7 @@ fn over(args: &WaitArgs, holder: Option<&Holder>, was_away: bool) -> Failure {
         _ if was_away => Failure::new(
             status::UNAVAILABLE,
             "unavailable",
-            format!("it is not known whether {key} is free: redis can't be reached"),
+            format!("it is not known whether {key} is free: the lock server can't be reached"),
         ),
         Some(holder) => Failure::new(
             status::BUSY,

@@ -292,7 +292,7 @@ pub(crate) fn held_at_shutdown(key: KeyParts<'_>) {
 
 /// At the first failure of an outage.
 pub(crate) fn unreachable(address: &dyn Display, why: &dyn Display) {
-    warn!(%address, "can't connect to redis: {why}");
+    warn!(%address, "can't connect to the lock server: {why}");
 }
 
 pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {
@@ -392,7 +392,7 @@ pub(crate) fn waiting_through_outage(key: KeyParts<'_>, waited: Duration, why: &
         key = &*key.shown(),
         namespace = key.namespace(),
         ?waited,
-        "still waiting for a lock while redis can't be used: {why}"
+        "still waiting for a lock while the lock server can't be used: {why}"
     );
 }
 

@@ -86,7 +86,9 @@ impl Lock {
     pub(super) fn other_kind(&self, entry: &Entry<'_>) -> Option<String> {
         match self {
             Lock::One(held) => {
-                let is_other = entry.letter.is_shared() && !entry::is_other_layout(&held.value);
+                let of_any_kind =
+                    entry::is_other_layout(&held.value) || *held.value == *entry::KEPT;
+                let is_other = entry.letter.is_shared() && !of_any_kind;
                 is_other.then(|| "1|x|".to_owned())
             }
             Lock::Many(set) => (!set.meta.is_kind_of(entry)).then(|| set.to_string()),

@@ -129,7 +129,7 @@ impl SeenRow {
             let is_held = |lock: &mut Lock| matches!(lock, Lock::One(_)) && lock.drop_lapsed(time);
             if !lock.as_ref().is_some_and(holds) && !lock.as_mut().is_some_and(is_held) {
                 let expires = Some(time + KEPT_FOR);
-                let value = Arc::from("");
+                let value = Arc::from(entry::KEPT);
                 lock = Some(Lock::One(Held { value, expires }));
             }
             let is_own = |it: &&StoredWaiter| own.contains(&&*it.entry);

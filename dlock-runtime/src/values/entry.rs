@@ -31,6 +31,9 @@ pub(crate) const META: &str = "1|#|";
 /// What a node of a quorum names as the holder of a free lock that it leaves to a writer.
 pub(crate) const LEFT_TO_A_WRITER: &str = "1|w";
 
+/// Who holds a row that a transaction of the user's keeps: nobody, and a holder of any kind may come next.
+pub(crate) const KEPT: &str = "1|k";
+
 /// No entry of ours has more bytes, and a script's reply tells no more of a stranger's value.
 pub(crate) const LONGEST: usize = 4096;
 

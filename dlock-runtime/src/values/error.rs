@@ -486,7 +486,7 @@ pub enum UnavailableCause {
 impl UnavailableCause {
     fn as_text(self) -> &'static str {
         match self {
-            UnavailableCause::Unreachable => "redis can't be reached",
+            UnavailableCause::Unreachable => "the lock server can't be reached",
             UnavailableCause::TooFewNodes => "too few nodes vote",
             UnavailableCause::NotServed => "the cluster does not serve this now",
             UnavailableCause::Login => "the login at redis failed",

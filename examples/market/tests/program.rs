@@ -194,7 +194,7 @@ async fn no_server_at_all() {
     let Ended { status, told, .. } = output("", Some(&server.url())).await;
     assert_eq!(status, Some(1));
     assert!(
-        told.starts_with("market: redis can't be reached: check that it runs"),
+        told.starts_with("market: the lock server can't be reached: check that it runs"),
         "{told}"
     );
     assert!(

@@ -149,5 +149,8 @@ async fn an_outage_under_one_lock() {
     };
     let story = error.story();
     assert!(story.starts_with(&lock.to_string()), "{story}");
-    assert!(story.starts_with("redis can't be reached ("), "{story}");
+    assert!(
+        story.starts_with("the lock server can't be reached ("),
+        "{story}"
+    );
 }

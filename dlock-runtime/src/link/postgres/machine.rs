@@ -2,7 +2,7 @@
 //! in another if the versions are still those that were read.
 //!
 //! A client that stops between the two keeps nothing locked. Invariant: a decision is written only if
-//! nothing changed since, and within a second of the time for which it was made, or not at all.
+//! nothing changed since, and while its caller waits for it, or not at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,6 @@ use crate::values::error::{Reason, Refusal};
 
 /// So many entries from the head of a queue on are in a window.
 const HEADS: i64 = 32;
-
-/// A decision that is older is made again.
-const DECIDED_FOR: u64 = 1_000_000;
 
 /// After so many writes that found their row unchanged and locked, it counts as kept by a transaction of
 /// the user's.
@@ -54,12 +51,17 @@ impl PostgresLink {
                 continue;
             }
             let changes = rows.changes(&told);
-            let limit = not_after.min(time.saturating_add(DECIDED_FOR));
-            if self.write(&changes, limit, until).await? {
-                self.notify(outbox);
-                return Ok(answer);
+            // Others' statements, and their commits, may come before it on this connection.
+            let left = until.saturating_duration_since(Instant::now());
+            let limit = not_after.min(time.saturating_add(micros(left).unsigned_abs()));
+            match self.write(&changes, limit, until).await? {
+                Written::Yes => {
+                    self.notify(outbox);
+                    return Ok(answer);
+                }
+                Written::Late => {}
+                Written::No => locked.failed(changes),
             }
-            locked.failed(changes);
             round += 1;
             if !pause(round, until).await {
                 let why =
@@ -117,13 +119,13 @@ impl PostgresLink {
         Ok((time, seen))
     }
 
-    /// Writes all changes, or none: `false`.
+    /// Writes all changes, or none.
     async fn write(
         &self,
         changes: &[RowChange],
         limit: u64,
         until: Instant,
-    ) -> Result<bool, CommandError> {
+    ) -> Result<Written, CommandError> {
         let mut written: Vec<(&RowChange, &LockRow)> = Vec::new();
         written.extend(changes.iter().filter_map(|it| Some((it, it.row.as_ref()?))));
         if written.is_empty() {
@@ -133,7 +135,7 @@ impl PostgresLink {
                         .await?;
                 }
             }
-            return Ok(true);
+            return Ok(Written::Yes);
         }
         written.sort_unstable_by_key(|(change, _)| &change.key);
         let new: Vec<&str> = (written.iter().filter(|(change, _)| change.version == 0))
@@ -150,7 +152,7 @@ impl PostgresLink {
         written: &[(&RowChange, &LockRow)],
         limit: u64,
         until: Instant,
-    ) -> Result<bool, CommandError> {
+    ) -> Result<Written, CommandError> {
         fn all<'a, T>(
             written: &[(&'a RowChange, &'a LockRow)],
             column: impl Fn(&'a RowChange, &'a LockRow) -> T,
@@ -199,12 +201,18 @@ impl PostgresLink {
             .await;
         match answer {
             // It waited for a row, or would have for ever: nothing was changed.
-            Err(CommandError::Unsent(_)) if Instant::now() < until && self.works() => Ok(false),
+            Err(CommandError::Unsent(_)) if Instant::now() < until && self.works() => {
+                Ok(Written::No)
+            }
             Err(error) => Err(error),
             Ok((rows, sent)) => {
                 let row = rows.first().ok_or_else(session::strange)?;
-                self.heard(row, 0, sent)?;
-                session::read(row, 1)
+                let time = self.heard(row, 0, sent)?;
+                Ok(match session::read(row, 1)? {
+                    true => Written::Yes,
+                    false if time > limit => Written::Late,
+                    false => Written::No,
+                })
             }
         }
     }
@@ -222,6 +230,15 @@ impl PostgresLink {
                 .await;
         });
     }
+}
+
+/// What became of a decision.
+enum Written {
+    Yes,
+    /// Its time was over; it is made again, or is too late.
+    Late,
+    /// A row was changed since, or is locked.
+    No,
 }
 
 /// Rows that were found locked although nobody changed them.

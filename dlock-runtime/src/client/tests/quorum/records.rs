@@ -224,12 +224,12 @@ impl World {
         let (time, last) = (self.time, self.runs.len() - 1);
         let run = self.runs[last].clone();
         let start = run.granted[node.index()].unwrap_or(time);
-        let note = RunNote {
+        let succeeded = RunNote {
             start,
             epoch: run.epoch,
             outcome: RunOutcome::Succeeded,
         };
-        let (claim, keep) = (claim(run.call), Keep::NOT.with(note));
+        let (claim, keep) = (claim(run.call), Keep::NOT.with(succeeded));
         let server = &mut self.node(node).server;
         let ended = server.cancel(&claim, keep, 0, time, &mut Nobody);
         let run = &mut self.runs[last];
@@ -277,12 +277,10 @@ impl Model for World {
             if released == Some(false) && !at.is_away {
                 steps.push(Step::Release(node));
             }
-            match at.is_away {
-                true => steps.push(Step::Back(node)),
-                false if self.may_fail(node) && self.aways < run.aways => {
-                    steps.push(Step::Away(node))
-                }
-                false => {}
+            if at.is_away {
+                steps.push(Step::Back(node));
+            } else if self.may_fail(node) && self.aways < run.aways {
+                steps.push(Step::Away(node));
             }
             if self.restarts < run.restarts && self.may_fail(node) {
                 steps.push(Step::RestartsEmpty(node));

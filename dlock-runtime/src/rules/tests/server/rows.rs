@@ -259,6 +259,11 @@ fn nobody_is_granted_a_row_that_is_kept() {
         }
         answer
     };
+    for who in 0..15 {
+        let mut free = Table::default();
+        let answer = ask_kept(&mut free, Asks::Acquire, &claim_of(who), who);
+        assert!(answer.contains("Busy {"), "{who}: {answer}");
+    }
     let released = ask_kept(&mut table, Asks::Release, &ours, 5);
     assert!(released.contains("found: true"), "{released}");
     assert_eq!((&*table.row.holder, table.row.sole), ("", None));
