@@ -1,10 +1,11 @@
 //! The tables that `postgres://` needs: a pool makes none, because its user need not be allowed to.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::link::postgres;
 use crate::values::config::{Address, Config, PostgresAddress};
 use crate::values::error::LockError;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Another migration, which holds the advisory lock, may have to end first.
 const AT_LEAST: Duration = Duration::from_secs(10);

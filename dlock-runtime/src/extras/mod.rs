@@ -1,7 +1,8 @@
 //! What stands beside a lock, each a room of its own: `lock_order` (which locks are
 //! taken inside which), `server_check` (what a server's settings risk), `writes` (the user's own
 //! writes, checked), `http_response` (an error as axum sends it), `admin` (the locks of every process,
-//! looked at and evicted) `leading` (one leader among many processes), and `migrate` (the tables of `postgres://`).
+//! looked at and evicted), `leading` (one leader among many processes) and `migrate` (the tables of
+//! `postgres://`).
 //!
 //! `leading` calls `admin`, and both call `driver`; the others are called. Never in this folder: a decision about a lock.
 

@@ -1,8 +1,8 @@
 //! One live connection to a lock server: a command goes in, its reply comes out.
 //!
 //! A [`Backend`] hands out [`Link`]s; the commands of a link arrive in order. `command` lists them, and
-//! what each may do. `memory`, `redis` and `postgres` are the servers there are (`by_machine` is what the first and the last have in common); `topology` chooses among several
-//! and wraps their links. CONTRIBUTING has the steps to add a server.
+//! what each may do. `memory`, `redis` and `postgres` are the servers there are (`by_machine` is what the
+//! first and the last have in common); `topology` chooses among several and wraps their links. CONTRIBUTING has the steps to add a server.
 //!
 //! Never in this folder: a command that is sent again although it may have been executed; a decision
 //! about who gets a lock (→ `rules`). Only `redis/`, and `topology`, name the `redis` crate.

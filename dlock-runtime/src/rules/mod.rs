@@ -4,7 +4,8 @@
 //! operation by operation. `key_state` is what is stored about a key: `lock` (a value, or a `set` of
 //! holders), `wait_queue`, `last_run` and `hints`. `operations` has what is done with it, for all kinds at once,
 //! and `grant` what each operation ends with; `acquire_all` takes several keys; `window` loads a key's
-//! state from elsewhere, `row` from the row of a table; `voting` has what only a node of a quorum does, whose locks nobody queues for;
+//! state from elsewhere, `row` from the row of a table; `voting` has what only a node of a quorum does,
+//! whose locks nobody queues for;
 //! `inspect` reads. A client says what it wants by `commands`, of a node by `ballots`; `queue` has the
 //! times of the queue. `lua` is all of it once more, for a server that runs scripts.
 //!

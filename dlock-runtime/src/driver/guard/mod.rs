@@ -1,7 +1,7 @@
 //! A lock that is held: what its owner can ask and do.
 //!
-//! `write` changes data under the lock, `sql_check` checks it in a transaction, `prolong` extends it, `downgrade` turns a writer into a
-//! reader, `release` gives it back, `run` says of a job that runs once per period whether it ran, and
+//! `write` changes data under the lock, `sql_check` checks it in a transaction of the user's, `prolong`
+//! extends it, `downgrade` turns a writer into a reader, `release` gives it back, `run` says of a job that runs once per period whether it ran, and
 //! `reentry` counts how often one body holds it.
 //!
 //! Never in this folder: a belief that the lock is held without a check of its `lease_cell`.

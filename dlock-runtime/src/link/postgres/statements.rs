@@ -13,7 +13,7 @@ use crate::rules::queue;
 /// The server's time, in µs.
 const NOW: &str = "(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint";
 
-/// Where it says nothing about its own layout.
+/// The layout of the tables that this version needs.
 pub(super) const LAYOUT: i32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,8 +228,7 @@ pub(super) fn settings(command_timeout: u128, synchronous_commit: Option<&str>) 
 /// What is asked of a server before it is used.
 pub(super) fn hello() -> String {
     format!(
-        "SELECT {NOW}, pg_catalog.version(), pg_catalog.current_setting('server_version_num')::int,
-        pg_catalog.pg_is_in_recovery() OR pg_catalog.current_setting('transaction_read_only')::boolean"
+        "SELECT {NOW}, pg_catalog.version(), pg_catalog.current_setting('server_version_num')::int"
     )
 }
 
