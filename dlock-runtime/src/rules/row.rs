@@ -60,6 +60,8 @@ pub(crate) struct RowChange {
     pub(crate) key: Arc<str>,
     /// The version that must still be there.
     pub(crate) version: i64,
+    /// And the epoch.
+    pub(crate) epoch: i64,
     /// `None`: only waiters showed a sign of life.
     pub(crate) row: Option<LockRow>,
     /// Somebody holds the lock who did not before.
@@ -176,6 +178,7 @@ impl LoadedKey {
         Some(RowChange {
             key: self.seen.key.clone(),
             version: self.seen.version,
+            epoch: self.seen.row.epoch,
             row: has_changed.then(|| self.row(after, server.last_epoch, told)),
             is_grant: is_grant(before.lock.as_ref(), after.lock.as_ref()),
             gone,

@@ -64,6 +64,7 @@ impl PostgresServer {
             "fsync=off",
             "full_page_writes=off",
             "max_connections=400",
+            "max_prepared_transactions=20",
             "shared_buffers=64MB",
         ] {
             postgres.args(["-c", setting]);

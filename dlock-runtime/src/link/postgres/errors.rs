@@ -57,6 +57,9 @@ fn of_answer(said: &DbError) -> CommandError {
         "3D000" => CommandError::Setup(Reason::new(format_args!(
             "{message}: create it, or name another one in the URL"
         ))),
+        "26000" | "42P05" => CommandError::Setup(Reason::new(format_args!(
+            "{message}: a pooler in transaction mode stands before PostgreSQL; write `?pooler=transaction` into the URL"
+        ))),
         code if code.starts_with("28") => refused(Refusal::Auth),
         // The server ends, or the connection did.
         code if code.starts_with("08") || code.starts_with("57P") => CommandError::Unclear(why),

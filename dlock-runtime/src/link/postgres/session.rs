@@ -32,6 +32,8 @@ const SCANS: usize = 64;
 pub(crate) struct PostgresLink {
     pub(super) session: Arc<Session>,
     pub(super) runtime: Handle,
+    /// Of the tables.
+    pub(super) schema: Arc<str>,
     /// Where this connection listens; `None`: a pooler stands in between.
     pub(super) channel: Option<Arc<str>>,
     pub(super) asked: Arc<Asked>,
@@ -88,6 +90,7 @@ impl Session {
 impl PostgresLink {
     pub(super) fn new(
         session: Session,
+        schema: Arc<str>,
         (channel, asked): (Option<Arc<str>>, Arc<Asked>),
         (clock, command_timeout): (Clock, Duration),
         server_clock: ServerClock,
@@ -95,6 +98,7 @@ impl PostgresLink {
         Self {
             session: Arc::new(session),
             runtime: Handle::current(),
+            schema,
             channel,
             asked,
             scans: Scans::default(),
@@ -133,6 +137,18 @@ impl PostgresLink {
         params: &[&(dyn ToSql + Sync)],
         until: Instant,
     ) -> Result<(Vec<Row>, Moment), CommandError> {
+        let asked = self.session.send(ask, params);
+        self.answer(asked, ask.only_reads(), until).await
+    }
+
+    /// The answer to a statement that the first poll of `asked` sends. `only_reads`: it changes nothing,
+    /// or what it changes is asked for again.
+    pub(super) async fn answer(
+        &self,
+        asked: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>>,
+        only_reads: bool,
+        until: Instant,
+    ) -> Result<(Vec<Row>, Moment), CommandError> {
         if !self.works() {
             let why = "the connection to PostgreSQL ended";
             return Err(CommandError::Unsent(Reason::new(why)));
@@ -140,10 +156,10 @@ impl PostgresLink {
         let sent = self.clock.now();
         let order = Ordering::AcqRel;
         let _ = (self.unanswered).compare_exchange(0, sent.as_nanos(), order, Ordering::Acquire);
-        let Ok(answer) = timeout_at(until, self.session.send(ask, params)).await else {
-            return Err(self.no_answer(ask));
+        let Ok(answer) = timeout_at(until, asked).await else {
+            return Err(self.no_answer(only_reads));
         };
-        let answer = answer.map_err(|error| errors::of_statement(&error, ask.only_reads()));
+        let answer = answer.map_err(|error| errors::of_statement(&error, only_reads));
         match &answer {
             Err(error) if errors::ends_the_connection(error) || self.session.client.is_closed() => {
                 self.give_up();
@@ -161,13 +177,17 @@ impl PostgresLink {
     /// Reads the server's time in an answer.
     pub(super) fn heard(&self, row: &Row, at: usize, sent: Moment) -> Result<u64, CommandError> {
         let time = unsigned(row, at)?;
-        let clock = self.server_clock.lock();
-        let mut clock = clock.unwrap_or_else(PoisonError::into_inner);
-        clock.hear(time, sent, self.clock.now());
+        self.note_time(time, sent);
         Ok(time)
     }
 
-    fn no_answer(&self, ask: Ask) -> CommandError {
+    pub(super) fn note_time(&self, time: u64, sent: Moment) {
+        let clock = self.server_clock.lock();
+        let mut clock = clock.unwrap_or_else(PoisonError::into_inner);
+        clock.hear(time, sent, self.clock.now());
+    }
+
+    fn no_answer(&self, only_reads: bool) -> CommandError {
         let since = Moment::from_nanos(self.unanswered.load(Ordering::Acquire));
         let is_silent = since > Moment::from_nanos(0)
             && since.until(self.clock.now()) >= self.command_timeout * SILENT_TIMEOUTS;
@@ -175,7 +195,7 @@ impl PostgresLink {
             self.give_up();
         }
         let why = Reason::new("PostgreSQL did not answer in time");
-        if ask.only_reads() {
+        if only_reads {
             CommandError::Unsent(why)
         } else {
             CommandError::Unclear(why)
