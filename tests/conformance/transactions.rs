@@ -1,6 +1,8 @@
 //! PostgreSQL alone: checks of a lock in the user's own transaction, and tables that are not as dlock made
 //! them.
 
+use std::error::Error as _;
+
 use dlock_runtime::{
     Concern, Config, Finding, LockError, LockGuard, LockPool, LostCause, Refusal, Released,
 };
@@ -8,7 +10,9 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 use tokio_postgres::{Client, IsolationLevel};
 
-use crate::backends::{LONG, database_client, is_lost, ms, new_schema, settled, soon};
+use crate::backends::{
+    LONG, database_as, database_client, is_lost, ms, new_schema, settled, soon, url_as,
+};
 
 const LEVELS: [IsolationLevel; 3] = [
     IsolationLevel::ReadCommitted,
@@ -355,4 +359,88 @@ async fn a_strangers_row_is_an_error_and_a_lock_on_it_a_wait() {
     transaction.rollback().await.unwrap();
     kept.verify().await.unwrap();
     other.verify().await.unwrap();
+}
+
+/// The rights of the page are enough for each role, and an error names each one that is missing.
+#[tokio::test]
+async fn a_missing_right_is_named() {
+    let page = include_str!("../../docs/topologies/postgres.md");
+    let (schema, config) = new_schema();
+    config.migrate().await.unwrap();
+    let admin = database_client().await;
+    let execute = async |text: String| admin.batch_execute(&text).await.expect(&text);
+    let (shop, bank) = (format!("shop_{schema}"), format!("bank_{schema}"));
+    execute(format!(
+        "CREATE ROLE {shop} LOGIN; CREATE ROLE {bank} LOGIN"
+    ))
+    .await;
+    let grants = page.lines().filter(|line| line.starts_with("GRANT "));
+    for grant in grants {
+        let of_the_page = [
+            (" dlock.", format!(" {schema}.")),
+            ("SCHEMA dlock ", format!("SCHEMA {schema} ")),
+            (" shop;", format!(" {shop}")),
+            (" bank;", format!(" {bank}")),
+        ];
+        let grant = of_the_page
+            .iter()
+            .fold(grant.to_owned(), |grant, (from, to)| {
+                grant.replace(from, to)
+            });
+        execute(grant).await;
+    }
+    let refused = |error: &LockError, named: &str| {
+        let is_typed = matches!(
+            error,
+            LockError::Refused {
+                reason: Refusal::NoPermission,
+                ..
+            }
+        );
+        let said = error.source().expect("what the server said").to_string();
+        assert!(is_typed && said.contains(named), "{named}: {error:?}");
+    };
+
+    let pool = LockPool::connect(url_as(&shop, &schema)).await.unwrap();
+    let lock = pool.lock("k").acquire().await.unwrap();
+    let waits = tokio::spawn(pool.lock("k").fair().wait(LONG).acquire());
+    settled(&pool).await;
+    lock.extend(LONG).await.unwrap();
+    lock.release().await.unwrap();
+    let lock = waits.await.unwrap().unwrap();
+    for (right, on, named) in [
+        ("USAGE", format!("SCHEMA {schema}"), "schema"),
+        ("SELECT", format!("{schema}.layout"), "layout"),
+        ("SELECT", format!("{schema}.lock"), "SELECT on"),
+        ("INSERT", format!("{schema}.lock"), "INSERT on"),
+        ("UPDATE", format!("{schema}.lock"), "UPDATE on"),
+        ("SELECT", format!("{schema}.waiter"), "SELECT on"),
+        ("INSERT", format!("{schema}.waiter"), "INSERT on"),
+        ("UPDATE", format!("{schema}.waiter"), "UPDATE on"),
+        ("DELETE", format!("{schema}.waiter"), "DELETE on"),
+    ] {
+        execute(format!("REVOKE {right} ON {on} FROM {shop}")).await;
+        let error = LockPool::connect(url_as(&shop, &schema)).await.unwrap_err();
+        refused(&error, named);
+        refused(&error, on.rsplit(['.', ' ']).next().unwrap());
+        execute(format!("GRANT {right} ON {on} TO {shop}")).await;
+    }
+
+    let mut client = database_as(&bank).await;
+    checked(&mut client, LEVELS[0], &lock)
+        .await
+        .commit()
+        .await
+        .unwrap();
+    for (right, on, named) in [
+        ("USAGE", format!("SCHEMA {schema}"), "USAGE on the schema"),
+        ("SELECT", format!("{schema}.lock"), "SELECT on the table"),
+        ("UPDATE (epoch)", format!("{schema}.lock"), "UPDATE (epoch)"),
+    ] {
+        execute(format!("REVOKE {right} ON {on} FROM {bank}")).await;
+        let transaction = client.transaction().await.unwrap();
+        refused(&lock.check_in(&transaction).await.unwrap_err(), named);
+        transaction.rollback().await.unwrap();
+        execute(format!("GRANT {right} ON {on} TO {bank}")).await;
+    }
 }

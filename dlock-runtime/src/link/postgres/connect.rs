@@ -335,12 +335,16 @@ async fn hello(client: &Client, schema: &str) -> Result<u64, CommandError> {
         .query_typed(&statements::layout(schema), &[])
         .await
         .map_err(asked)?;
-    let layout = rows
-        .first()
-        .map(|row| session::read::<i32>(row, 0))
-        .transpose()?;
-    if layout.unwrap_or(0) < LAYOUT {
+    let tables = rows.first().ok_or_else(session::strange)?;
+    if session::read::<i32>(tables, 0)? < LAYOUT {
         return Err(session::strange());
+    }
+    if let Some(lacks) = session::read::<Option<&str>>(tables, 1)? {
+        let why = format!("the role lacks {lacks}: GRANT it");
+        return Err(CommandError::Refused(
+            Refusal::NoPermission,
+            Reason::new(why),
+        ));
     }
     session::unsigned(row, 0)
 }
@@ -371,9 +375,11 @@ pub(crate) async fn check_in(
     (keys, epochs): (&[String], &[i64]),
 ) -> Result<Option<bool>, CommandError> {
     let meaning = |error: tokio_postgres::Error| errors::of_connecting(&error);
-    transaction.execute(begin, &[]).await.map_err(meaning)?;
+    let is_inside = transaction.execute(begin, &[]).await;
+    is_inside.map_err(|it| errors::of_check(&it, "USAGE on the schema, SELECT on the table"))?;
     let held = transaction.query_opt(sql, &[&keys, &epochs]).await;
-    if held.map_err(meaning)?.is_none() {
+    let held = held.map_err(|error| errors::of_check(&error, "UPDATE (epoch) on the table"))?;
+    if held.is_none() {
         return Ok(None);
     }
     let row = transaction.query_one(statements::IS_OUTERMOST, &[]).await;

@@ -25,6 +25,17 @@ pub(super) fn of_connecting(error: &Error) -> CommandError {
     }
 }
 
+/// Of a statement of a check in the user's transaction, which needs these rights.
+pub(super) fn of_check(error: &Error, rights: &str) -> CommandError {
+    match of_connecting(error) {
+        CommandError::Refused(refusal @ Refusal::NoPermission, why) => {
+            let needs = format_args!("{why}: the transaction's role needs {rights}");
+            CommandError::Refused(refusal, Reason::new(needs))
+        }
+        error => error,
+    }
+}
+
 impl CommandError {
     /// What changed nothing is clear.
     fn read_only(self, only_reads: bool) -> Self {

@@ -303,8 +303,16 @@ pub(super) fn hello() -> String {
     )
 }
 
+/// The layout of the tables, and which of the rights that all this needs the role lacks.
 pub(super) fn layout(schema: &str) -> String {
-    format!("SELECT coalesce(max(version), 0) FROM \"{schema}\".layout")
+    format!(
+        "SELECT coalesce(max(version), 0), (
+            SELECT pg_catalog.string_agg(need.privilege || ' on \"{schema}\".' || need.name, ', ')
+            FROM (VALUES ('lock', 'SELECT'), ('lock', 'INSERT'), ('lock', 'UPDATE'), ('waiter', 'SELECT'),
+                ('waiter', 'INSERT'), ('waiter', 'UPDATE'), ('waiter', 'DELETE')) AS need(name, privilege)
+            WHERE NOT pg_catalog.has_table_privilege('\"{schema}\".' || need.name, need.privilege))
+        FROM \"{schema}\".layout"
+    )
 }
 
 /// Makes the tables, or brings them to this layout: a later layout only adds. What is printed can be run
