@@ -115,18 +115,9 @@ impl PostgresPlan {
             listened.map_err(|error| errors::of_connecting(&error))?;
             Some(channel.into())
         };
-        let session = Session {
-            client,
-            statements,
-            io_task: io_task.keep(),
-        };
         let times = (self.clock, self.settings.command_timeout);
-        Ok(PostgresLink::new(
-            session,
-            (channel, self.asked.clone()),
-            times,
-            server_clock,
-        ))
+        let session = Session::new(client, statements, io_task.keep(), times, server_clock);
+        Ok(PostgresLink::new(session, channel, self.asked.clone()))
     }
 
     async fn statements(&self, client: &Client) -> Result<Vec<SessionStatement>, CommandError> {
