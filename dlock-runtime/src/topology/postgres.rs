@@ -60,7 +60,7 @@ impl Slotted for PostgresLink {
     }
 
     fn has_answered(&self) -> bool {
-        PostgresLink::has_answered(self)
+        (**self).has_answered()
     }
 }
 

@@ -121,18 +121,14 @@ impl PostgresPlan {
             listened.map_err(|error| errors::of_connecting(&error))?;
             Some(channel.into())
         };
-        let session = Session {
-            client,
-            statements,
-            io_task: io_task.keep(),
-        };
         let times = (self.clock, self.settings.command_timeout);
+        let session = Session::new(client, statements, io_task.keep(), times, server_clock);
+        let schema = self.address.schema.as_str().into();
         Ok(PostgresLink::new(
             session,
-            self.address.schema.as_str().into(),
-            (channel, self.asked.clone()),
-            times,
-            server_clock,
+            schema,
+            channel,
+            self.asked.clone(),
         ))
     }
 

@@ -3,12 +3,14 @@
 //! `machine` reads the rows of a command, lets `rules` decide, and writes the difference if nobody changed
 //! them meanwhile; `session` is one connection, on which the statements of all callers follow each other,
 //! each a transaction of its own; `connect` makes one; `statements` has the texts, `errors` what an answer
-//! means, `push` the messages that wake waiters, `questions` what nobody waits for. What is not decided by the machine is here: exclusive
-//! locks that nobody waits for, renewals and signs of life, each in one statement.
+//! means, `push` the messages that wake waiters, `questions` what nobody waits for. What is not decided by
+//! the machine is each in one statement: exclusive locks that nobody waits for, which go through `batches`,
+//! renewals and signs of life.
 //!
 //! Never in this folder: a transaction over several round trips, which would keep rows locked while its
 //! client stands still; a statement that waits for a row.
 
+mod batches;
 mod connect;
 mod errors;
 mod machine;
@@ -23,6 +25,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use self::batches::Order;
 use self::machine::micros;
 use self::push::OutgoingNotes;
 use self::statements::Ask;
@@ -212,29 +215,15 @@ impl PostgresLink {
         command: &Acquire,
         until: Instant,
     ) -> Result<Option<Acquired>, CommandError> {
-        let Claim { key, value, .. } = &command.claim;
-        let (lease, not_after) = (micros(command.lease.get()), signed(command.not_after));
-        let (rows, sent) = self
-            .query(Ask::Take, &[&&**key, &&**value, &lease, &not_after], until)
-            .await?;
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        let time = self.heard(row, 0, sent)?;
-        let epoch = session::unsigned(row, 1)?;
-        Ok(Some(Acquired::Granted { time, epoch }))
+        let taken = self.ordered(Order::take(command), until).await?;
+        Ok(taken.map(|(time, epoch)| Acquired::Granted { time, epoch }))
     }
 
     /// Gives back an exclusive lock that nobody waits for. `None`: the machine decides.
     async fn give(&self, claim: &Claim, until: Instant) -> Result<Option<GivenBack>, CommandError> {
-        let Claim { key, value, .. } = claim;
-        let (rows, sent) = self.query(Ask::Give, &[&&**key, &&**value], until).await?;
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        self.heard(row, 0, sent)?;
-        Ok(Some(GivenBack {
-            found: session::read(row, 1)?,
+        let given = self.ordered(Order::give(claim), until).await?;
+        Ok(given.map(|(_, found)| GivenBack {
+            found: found > 0,
             ..GivenBack::default()
         }))
     }

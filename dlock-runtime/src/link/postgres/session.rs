@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,10 +15,12 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
+use super::batches::WaitingOrder;
 use super::errors;
 use super::push::Asked;
 use super::statements::Ask;
 use crate::client::server_clock::ServerClock;
+use crate::link::batched::state::{BatcherState, MOST, Takes};
 use crate::link::clock::Clock;
 use crate::link::command_error::CommandError;
 use crate::values::error::Reason;
@@ -38,24 +41,25 @@ pub(crate) struct PostgresLink {
     pub(super) channel: Option<Arc<str>>,
     pub(super) asked: Arc<Asked>,
     pub(super) scans: Scans,
+}
+
+/// What sends statements, and is told by their answers.
+pub(crate) struct Session {
+    pub(super) client: Client,
+    /// In the order of [`Ask::ALL`].
+    statements: Vec<SessionStatement>,
+    /// Reads and writes the socket.
+    io_task: Option<AbortHandle>,
+    pub(super) orders: Mutex<BatcherState<WaitingOrder>>,
     pub(super) clock: Clock,
-    pub(super) command_timeout: Duration,
-    pub(super) server_clock: Mutex<ServerClock>,
+    command_timeout: Duration,
+    server_clock: Mutex<ServerClock>,
     broken: AtomicBool,
     /// When the server last answered, and when the first statement after that was sent (0: none was), in
     /// nanoseconds of `clock`.
     last_answer: AtomicU64,
     unanswered: AtomicU64,
     has_answered: AtomicBool,
-}
-
-/// What sends statements.
-pub(super) struct Session {
-    pub(super) client: Client,
-    /// In the order of [`Ask::ALL`].
-    pub(super) statements: Vec<SessionStatement>,
-    /// Reads and writes the socket.
-    pub(super) io_task: Option<AbortHandle>,
 }
 
 pub(super) struct SessionStatement {
@@ -91,9 +95,8 @@ impl PostgresLink {
     pub(super) fn new(
         session: Session,
         schema: Arc<str>,
-        (channel, asked): (Option<Arc<str>>, Arc<Asked>),
-        (clock, command_timeout): (Clock, Duration),
-        server_clock: ServerClock,
+        channel: Option<Arc<str>>,
+        asked: Arc<Asked>,
     ) -> Self {
         Self {
             session: Arc::new(session),
@@ -102,6 +105,31 @@ impl PostgresLink {
             channel,
             asked,
             scans: Scans::default(),
+        }
+    }
+}
+
+impl Deref for PostgresLink {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl Session {
+    pub(super) fn new(
+        client: Client,
+        statements: Vec<SessionStatement>,
+        io_task: Option<AbortHandle>,
+        (clock, command_timeout): (Clock, Duration),
+        server_clock: ServerClock,
+    ) -> Self {
+        Self {
+            client,
+            statements,
+            io_task,
+            orders: Mutex::new(BatcherState::new(MOST, Takes::OneSort)),
             clock,
             command_timeout,
             last_answer: AtomicU64::new(server_clock.heard.as_nanos()),
@@ -113,7 +141,7 @@ impl PostgresLink {
     }
 
     pub(crate) fn works(&self) -> bool {
-        !self.broken.load(Ordering::Acquire) && !self.session.client.is_closed()
+        !self.broken.load(Ordering::Acquire) && !self.client.is_closed()
     }
 
     pub(crate) fn has_answered(&self) -> bool {
@@ -137,7 +165,7 @@ impl PostgresLink {
         params: &[&(dyn ToSql + Sync)],
         until: Instant,
     ) -> Result<(Vec<Row>, Moment), CommandError> {
-        let asked = self.session.send(ask, params);
+        let asked = self.send(ask, params);
         self.answer(asked, ask.only_reads(), until).await
     }
 
@@ -161,7 +189,7 @@ impl PostgresLink {
         };
         let answer = answer.map_err(|error| errors::of_statement(&error, only_reads));
         match &answer {
-            Err(error) if errors::ends_the_connection(error) || self.session.client.is_closed() => {
+            Err(error) if errors::ends_the_connection(error) || self.client.is_closed() => {
                 self.give_up();
             }
             _ => {
@@ -187,7 +215,7 @@ impl PostgresLink {
         clock.hear(time, sent, self.clock.now());
     }
 
-    fn no_answer(&self, only_reads: bool) -> CommandError {
+    pub(super) fn no_answer(&self, only_reads: bool) -> CommandError {
         let since = Moment::from_nanos(self.unanswered.load(Ordering::Acquire));
         let is_silent = since > Moment::from_nanos(0)
             && since.until(self.clock.now()) >= self.command_timeout * SILENT_TIMEOUTS;
@@ -204,7 +232,7 @@ impl PostgresLink {
 
     fn give_up(&self) {
         self.broken.store(true, Ordering::Release);
-        self.session.io_task.iter().for_each(AbortHandle::abort);
+        self.io_task.iter().for_each(AbortHandle::abort);
     }
 }
 

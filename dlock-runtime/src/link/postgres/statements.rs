@@ -29,9 +29,10 @@ pub(super) enum Ask {
     Beat,
     /// channels, payloads.
     Notify,
-    /// key, entry, lease, not after: takes a free lock that nobody waits for.
+    /// keys, entries, places, leases, not after: takes those free locks that nobody waits for; of two for
+    /// the same key one gets it.
     Take,
-    /// key, entry: gives back a lock that nobody waits for.
+    /// keys, entries, places: gives back those locks that nobody waits for.
     Give,
     /// keys, entries, ttls: renews exclusive locks.
     Renew,
@@ -74,10 +75,16 @@ impl Ask {
                 let seen = [&numbers];
                 rows.chain(gone).chain(come).chain(seen).cloned().collect()
             }
-            Ask::Beat | Ask::Give => vec![Type::TEXT, Type::TEXT],
+            Ask::Beat => vec![Type::TEXT, Type::TEXT],
             Ask::Notify => vec![texts.clone(), texts],
-            Ask::Take => vec![Type::TEXT, Type::TEXT, Type::INT8, Type::INT8],
-            Ask::Renew => vec![texts.clone(), texts, numbers],
+            Ask::Take => vec![
+                texts.clone(),
+                texts,
+                numbers.clone(),
+                numbers.clone(),
+                numbers,
+            ],
+            Ask::Give | Ask::Renew => vec![texts.clone(), texts, numbers],
             Ask::Keys => vec![Type::TEXT, Type::TEXT, Type::INT8, Type::BOOL],
         }
     }
@@ -118,25 +125,29 @@ impl Ask {
                 .to_owned(),
             Ask::Take => format!(
                 "{now},
-                free AS MATERIALIZED (SELECT l.key FROM {lock} l CROSS JOIN n
-                    WHERE l.key = $1 AND l.ends <= n.t AND NOT l.waiting AND n.t <= $4
-                    FOR UPDATE OF l SKIP LOCKED),
-                taken AS (UPDATE {lock} l SET version = l.version + 1, holder = $2, ends = n.t + $3, members = '',
+                want AS MATERIALIZED (SELECT w.* FROM n, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
+                    AS w(key, holder, at, lease, not_after) WHERE n.t <= w.not_after),
+                free AS MATERIALIZED (SELECT l.key, w.holder, w.at, w.lease FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
+                    WHERE l.ends <= n.t AND NOT l.waiting
+                    ORDER BY l.key FOR UPDATE OF l SKIP LOCKED),
+                taken AS (UPDATE {lock} l SET version = l.version + 1, holder = f.holder, ends = n.t + f.lease, members = '',
                         epoch = greatest(l.epoch + 1, n.t), sole = greatest(l.epoch + 1, n.t)
-                    FROM free, n WHERE l.key = free.key RETURNING n.t, l.epoch),
+                    FROM free f, n WHERE l.key = f.key RETURNING n.t, f.at, l.epoch),
                 made AS (INSERT INTO {lock} AS l (key, version, holder, ends, epoch, sole)
-                    SELECT $1, 1, $2, n.t + $3, n.t, n.t FROM n
-                    WHERE n.t <= $4 AND NOT EXISTS (SELECT 1 FROM {lock} o WHERE o.key = $1)
-                    ON CONFLICT (key) DO NOTHING RETURNING l.epoch)
-                SELECT t, epoch FROM taken UNION ALL SELECT n.t, made.epoch FROM n CROSS JOIN made"
+                    SELECT w.key, 1, w.holder, n.t + w.lease, n.t, n.t FROM want w CROSS JOIN n
+                    WHERE NOT EXISTS (SELECT 1 FROM {lock} o WHERE o.key = w.key) ORDER BY w.key
+                    ON CONFLICT (key) DO NOTHING RETURNING l.holder, l.epoch)
+                SELECT t, at, epoch FROM taken UNION ALL
+                SELECT n.t, w.at, made.epoch FROM n CROSS JOIN made JOIN want w ON w.holder = made.holder"
             ),
             Ask::Give => format!(
                 "{now},
-                held AS MATERIALIZED (SELECT l.key, l.ends > n.t AS found FROM {lock} l CROSS JOIN n
-                    WHERE l.key = $1 AND l.holder = $2 AND NOT l.waiting
-                    FOR NO KEY UPDATE OF l SKIP LOCKED)
+                want AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w(key, holder, at)),
+                held AS MATERIALIZED (SELECT l.key, w.at, l.ends > n.t AS found FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
+                    WHERE l.holder = w.holder AND NOT l.waiting
+                    ORDER BY l.key FOR NO KEY UPDATE OF l SKIP LOCKED)
                 UPDATE {lock} l SET version = l.version + 1, holder = '', ends = 0, sole = NULL
-                FROM held, n WHERE l.key = held.key RETURNING n.t, held.found"
+                FROM held h, n WHERE l.key = h.key RETURNING n.t, h.at, h.found::int::bigint"
             ),
             Ask::Renew => format!(
                 "{now},

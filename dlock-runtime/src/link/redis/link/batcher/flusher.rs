@@ -38,7 +38,7 @@ pub(super) struct Flusher {
     taken: usize,
     /// The batch was taken.
     has_taken: bool,
-    /// [`BatcherState`](super::state::BatcherState) counts on it: no other flusher is started before its batch
+    /// [`BatcherState`](crate::link::batched::state::BatcherState) counts on it: no other flusher is started before its batch
     /// is on the wire. If it is dropped before that, it fails every waiting item.
     is_pending: bool,
 }
@@ -49,7 +49,7 @@ type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 type SentCommand<T> = (Moment, Poll<T>);
 
 impl Flusher {
-    /// Creates the flusher that [`BatcherState`](super::state::BatcherState) has promised.
+    /// Creates the flusher that [`BatcherState`](crate::link::batched::state::BatcherState) has promised.
     pub(super) fn new(batcher: &Arc<Batcher>) -> Self {
         Self {
             batcher: batcher.clone(),

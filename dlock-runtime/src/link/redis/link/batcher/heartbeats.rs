@@ -16,8 +16,8 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-use super::state::Takes;
 use super::{BatchItem, BatchSort, Batcher, BegunCommand, Command, ItemOutcome};
+use crate::link::batched::state::Takes;
 use crate::link::command_error::CommandError;
 use crate::link::redis::link::connection::Connection;
 use crate::link::redis::names::Names;

@@ -1,7 +1,7 @@
 //! Batching, the one group commit: while earlier commands of a connection are in flight, callers'
 //! exclusive acquires and releases are collected and sent as one script, releases first
 //! (`lua/combined.lua`). A node's commands and the heartbeats of waiters have batchers of their own
-//! ([`BatchSort`]); all other commands are sent by themselves. `state` decides what waits and what is
+//! ([`BatchSort`]); all other commands are sent by themselves. `link::batched::state` decides what waits and what is
 //! sent, `command` is one item on the wire, `heartbeats` is what differs for those, `flusher` is the
 //! task that sends a batch, `kept` is a node's command that is sent even if its caller goes,
 //! `outcomes` keeps what became of an item until its caller reads it, `waiting` is that caller.
@@ -42,7 +42,6 @@ mod flusher;
 mod heartbeats;
 mod kept;
 mod outcomes;
-mod state;
 mod waiting;
 
 #[cfg(test)]
@@ -59,16 +58,18 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
+pub(crate) use crate::link::batched::state::MOST;
+
 pub(crate) use self::command::{Command, OwnedCommand};
 use self::flusher::Flusher;
 pub(crate) use self::heartbeats::HeartbeatPace;
 use self::kept::Kept;
 use self::outcomes::{Outcomes, SlotId};
-use self::state::{BatcherState, Takes};
 pub(super) use self::waiting::Resumed;
 use self::waiting::WaitingItem;
 use super::connection::Connection;
 use crate::link::Answer;
+use crate::link::batched::state::{BatcherState, Takes};
 use crate::link::command_error::CommandError;
 use crate::link::redis::reply;
 use crate::link::redis::scripts::Script;
@@ -76,10 +77,6 @@ use crate::strangers::CallersWaker;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::shown::rounded;
-
-/// The maximum number of items in one script. A larger batch gains nothing and occupies the server
-/// longer; this one takes it about 0.12 ms.
-pub(crate) const MOST: usize = 64;
 
 /// A flusher normally runs within one turn of the executor, which is much shorter.
 const STUCK_AFTER: Duration = Duration::from_millis(10);

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::outcomes::SlotId;
-use super::state::ItemId;
 use super::{BatchSort, Batcher, BegunCommand, ItemAnswer, ItemOutcome, STUCK_AFTER, not_sent};
 use crate::link::batched::Ticket;
+use crate::link::batched::state::ItemId;
 use crate::link::command_error::CommandError;
 
 /// A caller whose item waits, or is in a batch.

@@ -14,7 +14,7 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use tokio::time::Instant;
 
 use super::outcomes::{OutcomeSlot, Outcomes};
-use super::state::{BatcherState, ItemId, MANY, Takes};
+use crate::link::batched::state::{BatcherState, ItemId, MANY, Takes};
 
 const MOST: usize = 6;
 
@@ -76,6 +76,8 @@ struct World {
     now: Instant,
     /// The size of the latest batch.
     latest: usize,
+    /// Whether the latest batch was of releases.
+    latest_sort: bool,
     /// When something left last.
     left_at: Option<Instant>,
     asked: usize,
@@ -96,6 +98,7 @@ impl World {
             takes,
             now: Instant::now(),
             latest: 0,
+            latest_sort: false,
             left_at: None,
             asked: 0,
             in_flight: Vec::new(),
@@ -117,7 +120,7 @@ impl World {
                 let (waiting, sent) = (self.waiting.len(), self.in_flight.iter().sum::<usize>());
                 let is_full = match self.takes {
                     Takes::Half => waiting >= MOST && waiting + sent > 2 * MOST - 2,
-                    Takes::All => false,
+                    Takes::All | Takes::OneSort => false,
                     Takes::Window(_) => waiting > 0 && waiting % MOST == 0,
                 };
                 assert_eq!(self.state.has_full_batch(), is_full);
@@ -177,7 +180,7 @@ impl World {
         self.asked += 1;
         let sent: usize = self.in_flight.iter().sum();
         let many = match self.takes {
-            Takes::Half | Takes::Window(_) => MOST,
+            Takes::Half | Takes::OneSort | Takes::Window(_) => MOST,
             Takes::All => MANY,
         };
         let is_alone = match self.takes {
@@ -206,17 +209,26 @@ impl World {
         let sent: usize = self.in_flight.iter().sum();
         let most = match self.takes {
             Takes::Half => (self.waiting.len() + sent).div_ceil(2).min(MOST),
-            Takes::All | Takes::Window(_) => MOST,
+            Takes::All | Takes::OneSort | Takes::Window(_) => MOST,
         };
         let batch = self.state.next_batch(self.now);
         if !batch.is_empty() {
             self.latest = batch.len();
             self.left_at = Some(self.now);
         }
-        let mut expected: Vec<_> = self.waiting.iter().take(most).copied().collect();
+        let mut candidates = self.waiting.clone();
+        if self.takes == Takes::OneSort {
+            let waits = |sort: bool| self.waiting.iter().any(|(_, who)| who.1 == sort);
+            self.latest_sort ^= waits(!self.latest_sort);
+            candidates.retain(|(_, who)| who.1 == self.latest_sort);
+        }
+        let mut expected: Vec<_> = candidates.into_iter().take(most).collect();
         expected.sort_by_key(|(_, who)| !who.1);
         let who: Vec<_> = expected.iter().map(|it| it.1).collect();
-        assert_eq!(batch, who, "the first ones, releases before acquires");
+        assert_eq!(
+            batch, who,
+            "the first ones, releases before acquires, or of one sort"
+        );
         assert_eq!(batch.is_empty(), self.waiting.is_empty());
         self.waiting.retain(|it| !expected.contains(it));
         self.gone.extend(expected.iter().map(|it| it.0));
@@ -248,7 +260,7 @@ proptest! {
     #[test]
     fn who_waits_is_sent_once_in_order_or_goes(
         events in vec(event(), 0..200),
-        takes in prop_oneof![Just(Takes::Half), Just(Takes::All), Just(Takes::Window(WINDOW))],
+        takes in prop_oneof![Just(Takes::Half), Just(Takes::All), Just(Takes::OneSort), Just(Takes::Window(WINDOW))],
     ) {
         let mut world = World::new(takes);
         for event in &events {
