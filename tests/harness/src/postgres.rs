@@ -33,6 +33,14 @@ impl PostgresServer {
     /// # Panics
     /// If the programs of PostgreSQL are not installed, with what to install.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with other settings, `name=value`: what is measured flushes to the disk.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub fn start_with(settings: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("dlock-pg").tempdir();
         let directory = directory.expect("a directory").keep();
         let user = unprivileged();
@@ -59,13 +67,14 @@ impl PostgresServer {
         let log = std::fs::File::create(directory.join("log")).expect("a log");
         let mut postgres = program("postgres");
         postgres.arg("-D").arg(&data).arg("-k").arg(&directory);
-        for setting in [
+        let own = [
             "listen_addresses=",
             "fsync=off",
             "full_page_writes=off",
             "max_connections=400",
             "shared_buffers=64MB",
-        ] {
+        ];
+        for setting in own.iter().chain(settings) {
             postgres.args(["-c", setting]);
         }
         let server = postgres.stdout(Stdio::null()).stderr(log).spawn();
@@ -96,6 +105,12 @@ impl PostgresServer {
         &self.directory
     }
 
+    /// Its processes are children of this one.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
     /// `postgres://…`, with the tables in this schema.
     #[must_use]
     pub fn url(&self, schema: &str) -> String {
@@ -112,8 +127,15 @@ impl Drop for PostgresServer {
     }
 }
 
-/// A program of the package, which is not on `PATH` everywhere: that of the newest version.
 fn binary(name: &str) -> PathBuf {
+    postgres_program(name).unwrap_or_else(|| {
+        panic!("`{name}` of PostgreSQL 13 or newer not found: apt-get install postgresql (first put `create_main_cluster = false` into /etc/postgresql-common/createcluster.conf), or brew install postgresql")
+    })
+}
+
+/// A program of the package, which is not on `PATH` everywhere: that of the newest version.
+#[must_use]
+pub fn postgres_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|it| it.join(name));
     let versions = std::fs::read_dir("/usr/lib/postgresql");
@@ -122,10 +144,8 @@ fn binary(name: &str) -> PathBuf {
         .map(|it| it.path().join("bin").join(name))
         .collect();
     versions.sort_unstable();
-    let found = on_path.chain(versions.into_iter().rev());
-    found.into_iter().find(|it| it.is_file()).unwrap_or_else(|| {
-        panic!("`{name}` of PostgreSQL 13 or newer not found: apt-get install postgresql (first put `create_main_cluster = false` into /etc/postgresql-common/createcluster.conf), or brew install postgresql")
-    })
+    let mut found = on_path.chain(versions.into_iter().rev());
+    found.find(|it| it.is_file())
 }
 
 /// Whom root runs the server as.
