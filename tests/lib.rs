@@ -46,6 +46,7 @@ pages! {
     RateLimit: "how-to/rate-limit.md",
     CacheRefill: "how-to/cache-refill.md",
     Transfer: "how-to/transfer.md",
+    CheckedTransfer: "how-to/checked-transfer.md",
     PartOfAFunction: "how-to/part-of-a-function.md",
     BlockingCode: "how-to/blocking-code.md",
     SeveralPools: "how-to/several-pools.md",

@@ -177,7 +177,7 @@ if [ "${1-}" = --rest ]; then
 fi
 
 run_examples() {
-    for example in quickstart fenced_write lottery nightly "handover --rounds 20" failover quorum leader "leader --rollouts 20" "metrics --seconds 2" "timeline --seconds 4" "market --seconds 1"; do
+    for example in quickstart fenced_write lottery nightly "handover --rounds 20" failover quorum ledger leader "leader --rollouts 20" "metrics --seconds 2" "timeline --seconds 4" "market --seconds 1"; do
         echo "-- $example"
         # shellcheck disable=SC2086 # words
         "$examples"/$example || failed="$failed

@@ -108,11 +108,26 @@ async fn on_database(case: Case, set: fn(Config) -> Config) {
 
 /// A connection without dlock.
 pub(crate) async fn database_client() -> tokio_postgres::Client {
+    database_as("postgres").await
+}
+
+pub(crate) async fn database_as(role: &str) -> tokio_postgres::Client {
     let mut config = tokio_postgres::Config::new();
-    config.host_path(postgres().directory()).user("postgres");
-    let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    config.host_path(postgres().directory()).user(role);
+    let (client, connection) = config
+        .dbname("postgres")
+        .connect(tokio_postgres::NoTls)
+        .await
+        .unwrap();
     tokio::spawn(connection);
     client
+}
+
+/// A pool's address with this role.
+pub(crate) fn url_as(role: &str, schema: &str) -> String {
+    postgres()
+        .url(schema)
+        .replace("postgres@", &format!("{role}@"))
 }
 
 pub(crate) async fn on_quorum(case: Case) {

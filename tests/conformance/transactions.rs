@@ -1,6 +1,8 @@
 //! PostgreSQL alone: checks of a lock in the user's own transaction, and tables that are not as dlock made
 //! them.
 
+use std::error::Error as _;
+
 use dlock_runtime::{
     Concern, Config, Finding, LockError, LockGuard, LockPool, LostCause, Refusal, Released,
 };
@@ -8,7 +10,9 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 use tokio_postgres::{Client, IsolationLevel};
 
-use crate::backends::{LONG, database_client, is_lost, ms, new_schema, settled, soon};
+use crate::backends::{
+    LONG, database_as, database_client, is_lost, ms, new_schema, settled, soon, url_as,
+};
 
 const LEVELS: [IsolationLevel; 3] = [
     IsolationLevel::ReadCommitted,
@@ -102,6 +106,79 @@ async fn open_check(pool: &LockPool, row: (IsolationLevel, &str, &str)) {
         "{row:?}: granted by the server"
     );
     next.release().await.unwrap();
+}
+
+/// Whoever is kept out learns by what, and who wants to let others in is refused.
+#[tokio::test]
+async fn an_open_check_is_told() {
+    let (schema, pool) = pool().await;
+    let mut client = database_client().await;
+    let lock = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    let transaction = checked(&mut client, LEVELS[0], &lock).await;
+    let row = transaction.query_one("SELECT pg_backend_pid()", &[]).await;
+    let pid: i32 = row.unwrap().get(0);
+    let kept_by = async || {
+        let report = pool.admin().show("k").await.unwrap();
+        report.and_then(|it| it.kept_by().map(ToOwned::to_owned))
+    };
+    assert!(kept_by().await.unwrap().contains(&format!("process {pid}")));
+    lock.release().await.unwrap();
+    let waits = pool.lock("k").wait(ms(1_000)).acquire().await;
+    let said = waits.unwrap_err().to_string();
+    assert!(said.contains("kept by an open transaction"), "{said}");
+
+    let name = format!("PREPARE TRANSACTION '{schema}'");
+    transaction.batch_execute(&name).await.unwrap();
+    drop(transaction); // it is in no session any more
+    let said = kept_by().await.unwrap();
+    assert_eq!(said, format!("prepared transaction '{schema}'"));
+    let name = format!("COMMIT PREPARED '{schema}'");
+    client.batch_execute(&name).await.unwrap();
+    let again = pool.lock("k").wait(LONG).acquire().await.unwrap();
+    assert_eq!(kept_by().await, None);
+    again.release().await.unwrap();
+
+    let writer = pool.lock("w").write().ttl(LONG).acquire().await.unwrap();
+    let transaction = checked(&mut client, LEVELS[0], &writer).await;
+    let refused = writer.downgrade().await.unwrap_err();
+    let is_typed = matches!(
+        refused,
+        LockError::Refused {
+            reason: Refusal::OpenTransaction,
+            ..
+        }
+    );
+    assert!(is_typed, "{refused:?}");
+    transaction.commit().await.unwrap();
+    writer.downgrade().await.unwrap();
+    writer.release().await.unwrap();
+}
+
+/// Rows that nobody used for a day; not one whose record counts, or that somebody waits at.
+#[tokio::test]
+async fn old_rows_are_removed() {
+    let (schema, config) = new_schema();
+    config.clone().migrate().await.unwrap();
+    let client = database_client().await;
+    let now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    let rows = format!(
+        "INSERT INTO {schema}.lock (key, version, epoch, waiting, ends, record, record_ends)
+        SELECT v.key, 7, {now} - v.hours * 3600000000, v.waiting, v.ends, v.record, v.record_ends FROM (VALUES
+            ('old', 25, false, 0, '', 0), ('young', 23, false, 0, '', 0), ('waited', 25, true, 0, '', 0),
+            ('held', 25, false, {now} + 1, '', 0), ('endless', 25, false, 9223372036854775807, '', 0),
+            ('recorded', 25, false, 0, 'x', {now} + 1)) AS v(key, hours, waiting, ends, record, record_ends)
+        UNION ALL SELECT 'old' || n, 7, 1, false, 0, '', 0 FROM generate_series(1, 12000) AS n"
+    );
+    client.batch_execute(&rows).await.unwrap();
+    let pool = LockPool::connect(config.health_check_interval(ms(100))).await;
+    let _pool = pool.unwrap();
+    let keys = format!("SELECT key FROM {schema}.lock ORDER BY key");
+    soon("the old ones are gone", async || {
+        let rows = client.query(&keys, &[]).await.unwrap();
+        let left: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        left == ["endless", "held", "recorded", "waited", "young"]
+    })
+    .await;
 }
 
 /// A hold that is over, one of several keys that is, a snapshot that is older, a nested transaction.
@@ -204,7 +281,8 @@ async fn a_pool_without_tables_names_the_command() {
     let pool = LockPool::connect(config).await.unwrap();
     let found = pool.check().await.unwrap();
     let found: Vec<_> = found.iter().map(Finding::concern).collect();
-    assert_eq!(found, [Concern::NotChecked]);
+    // The test's server does not flush, and lets transactions stay open.
+    assert_eq!(found, [Concern::Persistence, Concern::Transactions]);
     pool.lock("k")
         .acquire()
         .await
@@ -324,4 +402,88 @@ async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
     assert!(!kept.is_finished());
     transaction.rollback().await.unwrap();
     assert_eq!(kept.await.unwrap().unwrap(), Released::Freed);
+}
+
+/// The rights of the page are enough for each role, and an error names each one that is missing.
+#[tokio::test]
+async fn a_missing_right_is_named() {
+    let page = include_str!("../../docs/topologies/postgres.md");
+    let (schema, config) = new_schema();
+    config.migrate().await.unwrap();
+    let admin = database_client().await;
+    let execute = async |text: String| admin.batch_execute(&text).await.expect(&text);
+    let (shop, bank) = (format!("shop_{schema}"), format!("bank_{schema}"));
+    execute(format!(
+        "CREATE ROLE {shop} LOGIN; CREATE ROLE {bank} LOGIN"
+    ))
+    .await;
+    let grants = page.lines().filter(|line| line.starts_with("GRANT "));
+    for grant in grants {
+        let of_the_page = [
+            (" dlock.", format!(" {schema}.")),
+            ("SCHEMA dlock ", format!("SCHEMA {schema} ")),
+            (" shop;", format!(" {shop}")),
+            (" bank;", format!(" {bank}")),
+        ];
+        let grant = of_the_page
+            .iter()
+            .fold(grant.to_owned(), |grant, (from, to)| {
+                grant.replace(from, to)
+            });
+        execute(grant).await;
+    }
+    let refused = |error: &LockError, named: &str| {
+        let is_typed = matches!(
+            error,
+            LockError::Refused {
+                reason: Refusal::NoPermission,
+                ..
+            }
+        );
+        let said = error.source().expect("what the server said").to_string();
+        assert!(is_typed && said.contains(named), "{named}: {error:?}");
+    };
+
+    let pool = LockPool::connect(url_as(&shop, &schema)).await.unwrap();
+    let lock = pool.lock("k").acquire().await.unwrap();
+    let waits = tokio::spawn(pool.lock("k").fair().wait(LONG).acquire());
+    settled(&pool).await;
+    lock.extend(LONG).await.unwrap();
+    lock.release().await.unwrap();
+    let lock = waits.await.unwrap().unwrap();
+    for (right, on, named) in [
+        ("USAGE", format!("SCHEMA {schema}"), "schema"),
+        ("SELECT", format!("{schema}.layout"), "layout"),
+        ("SELECT", format!("{schema}.lock"), "SELECT on"),
+        ("INSERT", format!("{schema}.lock"), "INSERT on"),
+        ("UPDATE", format!("{schema}.lock"), "UPDATE on"),
+        ("SELECT", format!("{schema}.waiter"), "SELECT on"),
+        ("INSERT", format!("{schema}.waiter"), "INSERT on"),
+        ("UPDATE", format!("{schema}.waiter"), "UPDATE on"),
+        ("DELETE", format!("{schema}.waiter"), "DELETE on"),
+    ] {
+        execute(format!("REVOKE {right} ON {on} FROM {shop}")).await;
+        let error = LockPool::connect(url_as(&shop, &schema)).await.unwrap_err();
+        refused(&error, named);
+        refused(&error, on.rsplit(['.', ' ']).next().unwrap());
+        execute(format!("GRANT {right} ON {on} TO {shop}")).await;
+    }
+
+    let mut client = database_as(&bank).await;
+    checked(&mut client, LEVELS[0], &lock)
+        .await
+        .commit()
+        .await
+        .unwrap();
+    for (right, on, named) in [
+        ("USAGE", format!("SCHEMA {schema}"), "USAGE on the schema"),
+        ("SELECT", format!("{schema}.lock"), "SELECT on the table"),
+        ("UPDATE (epoch)", format!("{schema}.lock"), "UPDATE (epoch)"),
+    ] {
+        execute(format!("REVOKE {right} ON {on} FROM {bank}")).await;
+        let transaction = client.transaction().await.unwrap();
+        refused(&lock.check_in(&transaction).await.unwrap_err(), named);
+        transaction.rollback().await.unwrap();
+        execute(format!("GRANT {right} ON {on} TO {bank}")).await;
+    }
 }

@@ -124,6 +124,24 @@ fn no_rust_goes_uncompiled() {
     assert!(found.is_empty(), "{found}");
 }
 
+/// What is no doctest there was copied from programs that compile.
+#[test]
+fn other_clients_check_as_their_examples_do() {
+    let page = page::read(&root(), "docs/how-to/checked-transfer.md").unwrap();
+    let sources = ["diesel", "sqlx"].map(|client| {
+        let path = root().join(format!("examples/clients/{client}.rs"));
+        std::fs::read_to_string(path).unwrap()
+    });
+    let blocks: Vec<_> = (page.blocks.iter())
+        .filter(|block| block.info == "rust,ignore")
+        .collect();
+    assert_eq!(blocks.len(), sources.len());
+    for block in blocks {
+        let is_copied = sources.iter().any(|source| source.contains(&block.text));
+        assert!(is_copied, "{}", block.text);
+    }
+}
+
 #[test]
 fn every_row_has_a_cell_for_each_column() {
     let found = complaints(tables::ragged);

@@ -33,6 +33,9 @@ const STOPPED: Duration = Duration::from_millis(1_800);
 const LOSSES: Duration = Duration::from_secs(15);
 const FIRST_LOSS: Duration = Duration::from_secs(2);
 
+/// How often all connections are cut, the first time too: before a server is lost, which may last.
+const CUTS: Duration = Duration::from_secs(1);
+
 /// Of a waiter that was granted the lock and is dead.
 const CLAIM: Duration = Duration::from_secs(3);
 
@@ -179,11 +182,18 @@ async fn disturb(ground: &Ground, proxy: Option<&Proxy>, is_over: &Cell<bool>) -
     let (mut random, mut cuts) = (Seeded(47), 0);
     let (mut triggers, mut losses) = (Vec::new(), Vec::new());
     let mut next_loss = Instant::now() + FIRST_LOSS;
+    let mut next_cut = Instant::now() + CUTS;
     while !is_over.get() {
         tokio::time::sleep(Duration::from_millis(random.between(50, 350))).await;
         let any = Matcher::script().nth(random.between(1, 10));
         let lock = LOCKS[usize::try_from(random.between(0, 4)).unwrap()];
-        let (matcher, action) = match random.between(0, 7) {
+        let (matcher, action) = match random.between(0, 6) {
+            _ if Instant::now() > next_cut => {
+                ground.cuts().await;
+                cuts += 1;
+                next_cut = Instant::now() + CUTS;
+                continue;
+            }
             _ if ground.loses_servers() && Instant::now() > next_loss => {
                 let deaf = Duration::from_millis(random.between(100, 300));
                 losses.push(ground.loses_one(lock, 0, deaf).await);
@@ -193,11 +203,6 @@ async fn disturb(ground: &Ground, proxy: Option<&Proxy>, is_over: &Cell<bool>) -
             0 => (any, Action::CutBefore),
             1 => (any, Action::CutAfter),
             2 => (Matcher::script().containing(":done"), Action::CutAfter),
-            3 => {
-                ground.cuts().await;
-                cuts += 1;
-                continue;
-            }
             _ => {
                 for lock in LOCKS {
                     let server = &ground.servers()[ground.has(lock).await];

@@ -1,7 +1,7 @@
 //! The clocks that measure leases. None of them steps, and the clock for Redis counts the time that
 //! the machine is suspended. This file reads time only; it sets no timers.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::values::moment::Moment;
 
@@ -48,4 +48,10 @@ impl Clock {
         };
         Moment::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
+}
+
+/// This machine's wall clock, in µs since 1970; 0 if it is before that.
+pub(crate) fn wall_clock() -> i128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |it| i128::try_from(it.as_micros()).unwrap_or(i128::MAX))
 }

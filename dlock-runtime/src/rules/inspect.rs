@@ -33,6 +33,7 @@ impl Server {
             silent: silent.map(|it| bytes(&it.entry)).collect(),
             queue_len: queue.len(),
             last_epoch,
+            kept_by: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::link::clock::Clock;
 use crate::link::command_error::{self, CommandError};
@@ -191,8 +192,12 @@ impl Backend for Postgres {
     }
 }
 
-/// Asks an idle connection for a sign of life.
+/// How often the rows are swept that nobody uses any more.
+const SWEEPS: Duration = Duration::from_secs(3600);
+
+/// Asks an idle connection for a sign of life, and sweeps.
 async fn look_after(departure: LinkDeparture) {
+    let mut next_sweep = Instant::now();
     loop {
         let Some(pool) = departure.pool.upgrade() else {
             return;
@@ -209,6 +214,9 @@ async fn look_after(departure: LinkDeparture) {
         };
         drop(pool);
         if let Some(link) = place.slot.live() {
+            if Instant::now() >= next_sweep && link.sweep(settings.command_timeout).await.is_ok() {
+                next_sweep = Instant::now() + SWEEPS;
+            }
             while link.works()
                 && link.idle(clock.now()) >= settings.health_check_interval
                 && link.ping(settings.command_timeout).await.is_err()

@@ -560,6 +560,9 @@ pub enum Refusal {
     NotReplicated,
     /// The server's `maxclients` is reached.
     TooManyClients,
+    /// An open transaction of the database has checked the lock
+    /// ([`LockGuard::sql_check`](crate::LockGuard::sql_check)), so it stays as it is until that ends.
+    OpenTransaction,
     /// A node of a cluster did not execute the command, because another node has the key (`MOVED`,
     /// `ASK`), the key is being moved (`TRYAGAIN`), or no node serves it (`CLUSTERDOWN`).
     Cluster,
@@ -634,6 +637,7 @@ impl fmt::Display for Refusal {
             Refusal::Misconfigured => "it can't persist or replicate writes; see its log",
             Refusal::NotReplicated => "too few of its replicas confirmed the lock in time; bring them back, or ask for fewer by `min_replicas` or `min_aof`",
             Refusal::TooManyClients => "its `maxclients` is reached; raise it, or find who keeps so many connections",
+            Refusal::OpenTransaction => "an open transaction has checked this lock; end it first (`dlock show` names it)",
             Refusal::Cluster => "it is a node of a cluster, and this key is elsewhere in it; write `redis+cluster://` (with TLS `rediss+cluster://`) into the URL",
             Refusal::Other => "with an error that dlock does not know; its words are the `source()`",
         })

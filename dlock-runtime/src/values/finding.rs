@@ -27,6 +27,8 @@ pub enum Concern {
     Cluster,
     /// A restart of the server loses the locks.
     Persistence,
+    /// Transactions that stay open keep locks from their next holders, and old rows from being removed.
+    Transactions,
     /// The server is old.
     Version,
     /// A master of a cluster can't be reached; the findings are those of the others.

@@ -23,6 +23,10 @@ pub enum Holder {
     /// Nobody at this moment: with a quorum, a free lock is reserved for a short time for a writer
     /// that readers kept out, and a reader asked meanwhile.
     WaitingWriter,
+    /// Nobody, but a transaction that checked the lock
+    /// ([`LockGuard::sql_check`](crate::LockGuard::sql_check)) is still open, and nobody is granted the
+    /// lock before it ends. [`LockReport::kept_by`](crate::LockReport::kept_by) names it.
+    OpenTransaction,
 }
 
 /// A process that uses dlock, as it described itself when it took the lock.
@@ -106,6 +110,9 @@ impl fmt::Display for Holder {
             }
             Holder::Foreign => f.write_str("a program that does not use dlock"),
             Holder::WaitingWriter => f.write_str("nobody, but a writer has waited for it"),
+            Holder::OpenTransaction => f.write_str(
+                "nobody, but it is kept by an open transaction of its database, which `dlock show` names",
+            ),
         }
     }
 }
@@ -120,6 +127,9 @@ pub(crate) enum Reading {
 
 /// Reads the value at a lock's key.
 pub(crate) fn read(value: &str) -> Reading {
+    if value == entry::KEPT {
+        return Reading::Holder(Holder::OpenTransaction);
+    }
     if entry::is_other_layout(value) {
         return Reading::UnknownLayout;
     }

@@ -72,6 +72,7 @@ impl PostgresServer {
             "fsync=off",
             "full_page_writes=off",
             "max_connections=400",
+            "max_prepared_transactions=20",
             "shared_buffers=64MB",
         ];
         for setting in own.iter().chain(settings) {

@@ -164,6 +164,7 @@ pub(super) fn json(lock: &LockReport, has_queue: bool) -> Value {
         "waiting_ms": millis(lock.waiting()),
         "fence": lock.fence().map(|fence| fence.to_string()),
         "fence_at_most": lock.fence_at_most().to_string(),
+        "kept_by": lock.kept_by(),
     })
 }
 
@@ -181,6 +182,7 @@ pub(super) fn json_of_free(key: &str, has_queue: bool) -> Value {
         "waiting_ms": null,
         "fence": null,
         "fence_at_most": null,
+        "kept_by": null,
     })
 }
 

@@ -72,6 +72,9 @@ fn text(lock: &LockReport, has_queue: bool) -> String {
         "{}: {kind}\n{lease}fence {fence}\n",
         visible(lock.key())
     )];
+    if let Some(who) = lock.kept_by() {
+        parts.push(format!("{}\n", kept_by(who)));
+    }
     let holders: Vec<_> = lock.holders().iter().map(describe::holder_row).collect();
     if !holders.is_empty() {
         let header = ["HELD BY", "AS", "WHO", "SINCE", "LEASE"];
@@ -113,7 +116,11 @@ pub(crate) async fn evict(
         .await?;
     let (status, word, message) = match eviction {
         Eviction::Done(notice) => {
-            let message = format!("{key}: evicted {holder}; {}", about_notice(notice));
+            let report = pool.admin().show(Key::verbatim(args.key.as_str())).await;
+            let report = report.ok().flatten();
+            let kept = report.as_ref().and_then(LockReport::kept_by);
+            let kept = kept.map_or_else(String::new, |who| format!("; {}", kept_by(who)));
+            let message = format!("{key}: evicted {holder}; {}{kept}", about_notice(notice));
             (0, "evicted", message)
         }
         Eviction::Free => (
@@ -141,6 +148,14 @@ pub(crate) async fn evict(
         notices.say(word, &message);
     }
     Ok(status)
+}
+
+/// What is left to do until somebody else can hold the lock.
+fn kept_by(who: &str) -> String {
+    format!(
+        "{} has checked the lock and is still open: nobody is granted it before that ends (`pg_terminate_backend`, `ROLLBACK PREPARED`)",
+        visible(who)
+    )
 }
 
 /// Removes the record of the last run.

@@ -23,7 +23,7 @@ use crate::client::retry::Spread;
 use crate::client::tokens::Census;
 use crate::client::{AcquireRefusal, Client, ClientRules, QueueStep, Told};
 use crate::extras::lock_order::LockOrders;
-use crate::extras::server_check::{PoolSettings, judge, judge_a_database, judge_away, judge_nodes};
+use crate::extras::server_check::{PoolSettings, judge, judge_away, judge_nodes};
 use crate::link::clock::Clock;
 use crate::link::command_error::CommandError;
 use crate::link::memory::Memory;
@@ -185,6 +185,7 @@ impl Core {
         }
         let pool = PoolSettings {
             namespace: &self.settings.namespace,
+            command_timeout: self.settings.command_timeout,
             default_ttl: self.settings.default_ttl(),
             durability: self.settings.durability,
             counter_per_slot: self.settings.counter_per_slot,
@@ -201,7 +202,6 @@ impl Core {
         let nodes = self.backend.nodes();
         let found = judge_nodes(&nodes).chain(away).chain(found);
         let mut findings: Vec<_> = found.collect();
-        findings.extend((self.offers == Offers::Postgres).then(judge_a_database));
         findings.sort_by_key(Finding::weight); // stable
         Ok(findings)
     }

@@ -4,6 +4,7 @@
 //! missing or can't be read is reported as not checked, never taken as good. Never in this folder: a
 //! question (`link/redis/check` asks), or a change of a setting.
 
+mod database;
 pub(crate) mod rights;
 
 use std::fmt::Display;
@@ -35,8 +36,10 @@ const MODES: [&str; 3] = ["redis_mode", "server_mode", "redict_mode"];
 pub(crate) struct Answers {
     /// The server's name, if it is one of several.
     pub(crate) node: Option<String>,
-    /// The sections of `INFO`, one after the other.
+    /// The sections of `INFO`, one after the other; of PostgreSQL, settings and what else can harm locks.
     pub(crate) info: String,
+    /// It is PostgreSQL.
+    pub(crate) is_database: bool,
     /// The server's words where it refused one.
     pub(crate) no_info: Option<Reason>,
     pub(crate) refused: Vec<Refused>,
@@ -63,6 +66,8 @@ pub(crate) enum Pushes {
     Resp2 { asked_for: bool },
     /// The server refused to subscribe it.
     Refused(Reason),
+    /// A pooler gives the server's session to others between two transactions.
+    Pooled,
 }
 
 /// What is known of the server's clock.
@@ -80,6 +85,7 @@ pub(crate) struct ClockSeen {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolSettings<'a> {
     pub(crate) namespace: &'a str,
+    pub(crate) command_timeout: Duration,
     pub(crate) default_ttl: Ttl,
     pub(crate) durability: Durability,
     pub(crate) counter_per_slot: bool,
@@ -94,7 +100,12 @@ pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> 
     };
     let mut findings = rights::judge(&answers.refused, pool);
     let mut unknown = Vec::new();
-    for topic in [mode, version, eviction, replication, persistence] {
+    let topics: &[Topic] = if answers.is_database {
+        &database::TOPICS
+    } else {
+        &[mode, version, eviction, replication, persistence]
+    };
+    for topic in topics {
         match topic(info, pool) {
             Ok(found) => findings.extend(found),
             Err(Missing(field)) => unknown.push(format!("`{field}`")),
@@ -118,14 +129,6 @@ pub(crate) fn judge_away(why: &dyn Display) -> Finding {
     let advice =
         "start it or mend what it refuses, look at its log and the network, and check again";
     Finding::new(Concern::Unreachable, Harms, risk, advice).unlogged()
-}
-
-/// PostgreSQL, whose settings nobody asks for yet.
-pub(crate) fn judge_a_database() -> Finding {
-    let risk =
-        "not looked at: the settings and rights of PostgreSQL, which this version does not ask for";
-    let advice = "read what it costs and lacks under PostgreSQL on the page Topologies";
-    Finding::new(Concern::NotChecked, Matters, risk, advice).unlogged()
 }
 
 /// What the nodes of a quorum risk that do not vote: each costs one of the failures that a lock
@@ -175,6 +178,8 @@ struct Info<'a> {
 
 /// A field that `INFO` does not have, or not as what it should be.
 struct Missing(&'static str);
+
+type Topic = fn(Info<'_>, &PoolSettings<'_>) -> Judged;
 
 type Judged = Result<Option<Finding>, Missing>;
 
@@ -397,6 +402,10 @@ fn pushes(pushes: &Pushes, pool: &PoolSettings<'_>) -> Option<Finding> {
             "the server does not know `HELLO 3`".to_owned(),
             "connect past a proxy that does not know RESP3, and remove `rename-command HELLO` from redis.conf",
         ),
+        Pushes::Pooled => (
+            "a pooler in transaction mode stands before PostgreSQL".to_owned(),
+            "connect dlock past it, or leave it: dlock needs one connection for each program",
+        ),
         Pushes::Refused(said) => {
             if let (Some(why), Some(right)) = (Why::of(&said.to_string()), right("subscribe"))
                 && why != Why::Unknown
@@ -485,7 +494,7 @@ fn not_checked(answers: &Answers, unknown: &[String]) -> Vec<Finding> {
                 "type `ACL SETUSER <user> +info`, or look with `redis-cli INFO` as another user",
             ),
             None => add(
-                format!("not looked at: {unknown}, because `INFO` does not show it"),
+                format!("not looked at: {unknown}, because the server does not show it"),
                 "find out by other means",
             ),
         }

@@ -1,5 +1,7 @@
 //! What follows from a server's answers, as a table.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use crate::extras::server_check::rights::{RIGHTS, Refused, Why, right};
@@ -12,7 +14,8 @@ use crate::values::node_status::{NodeStanding, NodeStatus};
 use crate::rules::tests::{ms, ttl};
 
 use Concern::{
-    Clock, Cluster, Eviction, NotChecked, Persistence, Protocol, Replication, Rights, Version,
+    Clock, Cluster, Eviction, NotChecked, Persistence, Protocol, Replication, Rights, Transactions,
+    Version,
 };
 use Weight::{Harms, Matters};
 
@@ -28,10 +31,40 @@ const GOOD: [(&str, &str); 8] = [
     ("aof_last_write_status", "ok"),
 ];
 
+/// What PostgreSQL says that is set up well.
+const GOOD_DATABASE: [(&str, &str); 10] = [
+    ("fsync", "on"),
+    ("full_page_writes", "on"),
+    ("synchronous_commit", "on"),
+    ("statement_timeout", "2500"),
+    ("idle_in_transaction_session_timeout", "30000"),
+    ("transaction_timeout", "0"),
+    ("default_transaction_isolation", "read committed"),
+    ("oldest_seconds", "2"),
+    ("hidden", "0"),
+    ("oldest", "process 7"),
+];
+
+/// The same of PostgreSQL, which says of two topics that there is nothing.
+fn of_database(other: &[(&str, &str)]) -> Answers {
+    let mut answers = of(&GOOD_DATABASE, other);
+    for nothing in ["missing_rights", "prepared"] {
+        if !other.iter().any(|(name, _)| *name == nothing) {
+            answers.info.push_str(&format!("{nothing}:\r\n"));
+        }
+    }
+    answers.is_database = true;
+    answers
+}
+
 /// The same with other lines: an empty value leaves a line out.
 fn info(other: &[(&str, &str)]) -> Answers {
+    of(&GOOD, other)
+}
+
+fn of(good: &[(&str, &str)], other: &[(&str, &str)]) -> Answers {
     let is_other = |field: &str| other.iter().any(|(name, _)| *name == field);
-    let good = GOOD.iter().filter(|(name, _)| !is_other(name));
+    let good = good.iter().filter(|(name, _)| !is_other(name));
     let lines = good.chain(other).filter(|(_, value)| !value.is_empty());
     let lines = lines.map(|(name, value)| format!("{name}:{value}\r\n"));
     Answers {
@@ -57,6 +90,7 @@ fn found_by(answers: &Answers, counter_per_slot: bool) -> Vec<Finding> {
 
 fn pool() -> PoolSettings<'static> {
     PoolSettings {
+        command_timeout: Duration::from_millis(2_500),
         namespace: "lock:",
         default_ttl: ttl(30_000),
         durability: Durability::default(),
@@ -105,6 +139,61 @@ fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {
 #[test]
 fn a_server_that_is_set_up_well_has_no_findings() {
     assert_eq!(found(&info(&[])), []);
+    assert_eq!(found(&of_database(&[])), []);
+}
+
+#[test]
+fn each_topic_of_postgresql_is_judged() {
+    let idle = "idle_in_transaction_session_timeout";
+    for (lines, expected, says) in [
+        (
+            &[("missing_rights", "DELETE on waiter")][..],
+            (Rights, Harms),
+            "lacks DELETE on waiter",
+        ),
+        (&[("fsync", "off")], (Persistence, Harms), "torn"),
+        (&[("full_page_writes", "off")], (Persistence, Harms), "torn"),
+        (
+            &[("synchronous_commit", "off")],
+            (Persistence, Matters),
+            "0.6 s",
+        ),
+        (&[(idle, "0")], (Transactions, Matters), "stays open"),
+        (
+            &[("oldest_seconds", "61")],
+            (Transactions, Matters),
+            "process 7",
+        ),
+        (
+            &[("hidden", "3")],
+            (NotChecked, Matters),
+            "3 transactions of other users",
+        ),
+        (&[("prepared", "'tx'")], (Transactions, Harms), "'tx'"),
+        (
+            &[("statement_timeout", "0")],
+            (Transactions, Matters),
+            "statement_timeout",
+        ),
+        (
+            &[("default_transaction_isolation", "serializable")],
+            (Transactions, Matters),
+            "serializable",
+        ),
+        (&[("fsync", "")], (NotChecked, Matters), "`fsync`"),
+    ] {
+        let answers = of_database(lines);
+        assert_eq!(concerns(&answers), [expected], "{lines:?}");
+        let found = found(&answers);
+        assert!(found[0].risk().contains(says), "{found:?}");
+    }
+    assert_eq!(
+        concerns(&of_database(&[
+            (idle, "0"),
+            ("transaction_timeout", "30000")
+        ])),
+        []
+    );
 }
 
 #[test]
@@ -578,13 +667,18 @@ proptest! {
     #[test]
     fn no_answer_is_too_strange(
         lines in prop::collection::vec((0..GOOD.len() + 2, "\\PC{0,20}|[0-9]{0,40}|\\x1b\\[31m.*"), 0..12),
-        said in ".*", ppm: Option<i64>, stepped: Option<i64>, ahead: Option<(i128, i128)>,
+        is_database: bool, said in ".*", ppm: Option<i64>, stepped: Option<i64>, ahead: Option<(i128, i128)>,
     ) {
         let name = |at: usize| GOOD.get(at).map_or("min_slaves_good_slaves", |(name, _)| name);
-        let lines = lines.iter().map(|(at, value)| format!("{}:{value}\n", name(*at)));
+        let of_database = |at: usize| GOOD_DATABASE.get(at).map_or("oldest", |(name, _)| name);
+        let lines = lines.iter().map(|(at, value)| {
+            let name = if is_database { of_database(*at) } else { name(*at) };
+            format!("{name}:{value}\n")
+        });
         let answers = Answers {
             node: None,
             info: lines.collect(),
+            is_database,
             no_info: Some(Reason::new(&said)),
             untried: Some(Reason::new(&said)),
             pushes: Pushes::Refused(Reason::new(&said)),

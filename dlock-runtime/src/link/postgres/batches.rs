@@ -111,7 +111,7 @@ impl PostgresLink {
             Err(_) if caller.withdraw() => Err(CommandError::Unsent(Reason::new(
                 "PostgreSQL did not answer others in time",
             ))),
-            Err(_) => Err(session.no_answer(ask)),
+            Err(_) => Err(session.no_answer(ask.only_reads())),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Of several hosts, the first that takes writes. It does not retry.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 #[cfg(feature = "tls")]
@@ -15,6 +15,7 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Transaction, tls::
 
 use super::errors;
 use super::push::{self, Asked};
+use super::questions;
 use super::session::{self, PostgresLink, Session, SessionStatement};
 use super::statements::{self, Ask, LAYOUT};
 use crate::client::server_clock::ServerClock;
@@ -34,6 +35,8 @@ use crate::values::shown::rounded;
 /// The oldest version: its `gen_random_uuid` and its rules of locks are those that were tried.
 const OLDEST: i32 = 130_000;
 
+const POOLED: &str = "a pooler in transaction mode stands before PostgreSQL: write `?pooler=transaction` into the URL, and set `statement_timeout` and `lock_timeout` for its role";
+
 /// What all connections of a pool have in common.
 #[derive(Debug)]
 pub(crate) struct PostgresPlan {
@@ -42,6 +45,8 @@ pub(crate) struct PostgresPlan {
     pub(crate) clock: Clock,
     pub(super) asked: Arc<Asked>,
     attempts: Attempts,
+    /// Whether a pooler in transaction mode stands in between, once that is known.
+    pooled: OnceLock<bool>,
 }
 
 impl PostgresPlan {
@@ -56,6 +61,7 @@ impl PostgresPlan {
             clock,
             asked: Arc::default(),
             attempts: Attempts::default(),
+            pooled: OnceLock::new(),
         }
     }
 
@@ -91,7 +97,7 @@ impl PostgresPlan {
 
     async fn link(&self, until: Instant) -> Result<PostgresLink, CommandError> {
         let (client, io_task) = writable(&self.address, &self.asked, until).await?;
-        let is_pooled = self.address.is_pooled;
+        let is_pooled = self.is_pooled(&client, until).await?;
         if !is_pooled {
             let timeout = self.settings.command_timeout.as_millis().max(1);
             let text = statements::settings(timeout, self.address.synchronous_commit);
@@ -106,21 +112,46 @@ impl PostgresPlan {
             time: hello,
             heard: sent,
         };
-        let statements = self.statements(&client).await?;
+        let statements = self.statements(&client, is_pooled).await?;
         let channel = if is_pooled {
             None
         } else {
-            let channel = push::channel().map_err(|why| CommandError::Unsent(Reason::new(why)))?;
+            let channel = push::channel()?;
             let listened = client.batch_execute(&format!("LISTEN {channel}")).await;
             listened.map_err(|error| errors::of_connecting(&error))?;
             Some(channel.into())
         };
         let times = (self.clock, self.settings.command_timeout);
         let session = Session::new(client, statements, io_task.keep(), times, server_clock);
-        Ok(PostgresLink::new(session, channel, self.asked.clone()))
+        let schema = self.address.schema.as_str().into();
+        Ok(PostgresLink::new(
+            session,
+            schema,
+            channel,
+            self.asked.clone(),
+        ))
     }
 
-    async fn statements(&self, client: &Client) -> Result<Vec<SessionStatement>, CommandError> {
+    /// The URL says it, or the first connection finds out.
+    async fn is_pooled(&self, client: &Client, until: Instant) -> Result<bool, CommandError> {
+        if self.address.is_pooled {
+            return Ok(true);
+        }
+        if let Some(known) = self.pooled.get() {
+            return Ok(*known);
+        }
+        let is_pooled = !questions::hears_others(self, client, until).await?;
+        if self.pooled.set(is_pooled).is_ok() && is_pooled {
+            observe::waiters_poll(&self.address, &POOLED);
+        }
+        Ok(is_pooled)
+    }
+
+    async fn statements(
+        &self,
+        client: &Client,
+        is_pooled: bool,
+    ) -> Result<Vec<SessionStatement>, CommandError> {
         let schema = &self.address.schema;
         let mut statements: Vec<_> = Ask::ALL
             .into_iter()
@@ -130,7 +161,7 @@ impl PostgresPlan {
                 prepared: None,
             })
             .collect();
-        if self.address.is_pooled {
+        if is_pooled {
             return Ok(statements);
         }
         let prepared = statements.iter();
@@ -145,7 +176,7 @@ impl PostgresPlan {
 }
 
 /// The task that reads and writes a connection's socket, which ends with an attempt that failed.
-struct SocketTask(Option<AbortHandle>);
+pub(super) struct SocketTask(Option<AbortHandle>);
 
 impl SocketTask {
     fn of(task: &JoinHandle<()>) -> Self {
@@ -166,7 +197,7 @@ impl Drop for SocketTask {
 }
 
 /// A connection to the first host that takes writes.
-async fn writable(
+pub(super) async fn writable(
     address: &PostgresAddress,
     asked: &Arc<Asked>,
     until: Instant,
@@ -300,12 +331,16 @@ async fn hello(client: &Client, schema: &str) -> Result<u64, CommandError> {
         .query_typed(&statements::layout(schema), &[])
         .await
         .map_err(asked)?;
-    let layout = rows
-        .first()
-        .map(|row| session::read::<i32>(row, 0))
-        .transpose()?;
-    if layout.unwrap_or(0) < LAYOUT {
+    let tables = rows.first().ok_or_else(session::strange)?;
+    if session::read::<i32>(tables, 0)? < LAYOUT {
         return Err(session::strange());
+    }
+    if let Some(lacks) = session::read::<Option<&str>>(tables, 1)? {
+        let why = format!("the role lacks {lacks}: GRANT it");
+        return Err(CommandError::Refused(
+            Refusal::NoPermission,
+            Reason::new(why),
+        ));
     }
     session::unsigned(row, 0)
 }
@@ -336,9 +371,11 @@ pub(crate) async fn check_in(
     (keys, epochs): (&[String], &[i64]),
 ) -> Result<Option<bool>, CommandError> {
     let meaning = |error: tokio_postgres::Error| errors::of_connecting(&error);
-    transaction.execute(begin, &[]).await.map_err(meaning)?;
+    let is_inside = transaction.execute(begin, &[]).await;
+    is_inside.map_err(|it| errors::of_check(&it, "USAGE on the schema, SELECT on the table"))?;
     let held = transaction.query_opt(sql, &[&keys, &epochs]).await;
-    if held.map_err(meaning)?.is_none() {
+    let held = held.map_err(|error| errors::of_check(&error, "UPDATE (epoch) on the table"))?;
+    if held.is_none() {
         return Ok(None);
     }
     let row = transaction.query_one(statements::IS_OUTERMOST, &[]).await;

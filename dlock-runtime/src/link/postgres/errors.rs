@@ -25,6 +25,17 @@ pub(super) fn of_connecting(error: &Error) -> CommandError {
     }
 }
 
+/// Of a statement of a check in the user's transaction, which needs these rights.
+pub(super) fn of_check(error: &Error, rights: &str) -> CommandError {
+    match of_connecting(error) {
+        CommandError::Refused(refusal @ Refusal::NoPermission, why) => {
+            let needs = format_args!("{why}: the transaction's role needs {rights}");
+            CommandError::Refused(refusal, Reason::new(needs))
+        }
+        error => error,
+    }
+}
+
 impl CommandError {
     /// What changed nothing is clear.
     fn read_only(self, only_reads: bool) -> Self {
@@ -56,6 +67,9 @@ fn of_answer(said: &DbError) -> CommandError {
         ))),
         "3D000" => CommandError::Setup(Reason::new(format_args!(
             "{message}: create it, or name another one in the URL"
+        ))),
+        "26000" | "42P05" => CommandError::Setup(Reason::new(format_args!(
+            "{message}: a pooler in transaction mode stands before PostgreSQL; write `?pooler=transaction` into the URL"
         ))),
         code if code.starts_with("28") => refused(Refusal::Auth),
         // The server ends, or the connection did.

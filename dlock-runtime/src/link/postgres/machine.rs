@@ -15,6 +15,7 @@ use super::session::{self, PostgresLink};
 use super::signed;
 use super::statements::Ask;
 use crate::link::command_error::CommandError;
+use crate::link::joined;
 use crate::rules::Server;
 use crate::rules::row::{LoadedRows, LockRow, RowChange, SeenRow};
 use crate::rules::window::{StoredQueue, StoredWaiter};
@@ -22,6 +23,9 @@ use crate::values::error::{Reason, Refusal};
 
 /// So many entries from the head of a queue on are in a window.
 const HEADS: i64 = 32;
+
+/// A row that is found locked for longer is kept by a transaction of the user's.
+const KEPT_FOR: Duration = Duration::from_millis(100);
 
 /// After so many writes that found their row unchanged and locked, it counts as kept by a transaction of
 /// the user's.
@@ -51,10 +55,25 @@ impl PostgresLink {
                 continue;
             }
             let changes = rows.changes(&told);
+            if locked.keep_from(&changes) {
+                let why = "a check in a transaction that is still open keeps the lock as it is";
+                let refusal = Refusal::OpenTransaction;
+                return Err(CommandError::Refused(refusal, Reason::new(why)));
+            }
             // Others' statements, and their commits, may come before it on this connection.
             let left = until.saturating_duration_since(Instant::now());
             let limit = not_after.min(time.saturating_add(micros(left).unsigned_abs()));
-            match self.write(&changes, limit, until).await? {
+            // Waiters are told right behind it, not a round trip later: if it is not written after all,
+            // one asks in vain. A new row takes two statements, and nobody waits for it.
+            let has_rows = changes.iter().all(|it| it.version > 0);
+            let now = if has_rows {
+                std::mem::take(&mut outbox)
+            } else {
+                OutgoingNotes::default()
+            };
+            let tells = async { self.notify(now) };
+            let (written, ()) = joined::both(self.write(&changes, limit, until), tells).await;
+            match written? {
                 Written::Yes => {
                     self.notify(outbox);
                     return Ok(answer);
@@ -195,6 +214,7 @@ impl PostgresLink {
                     &alive,
                     &entries,
                     &signed(limit),
+                    &all(written, |it, _| it.epoch),
                 ],
                 until,
             )
@@ -247,6 +267,7 @@ struct LockedRows {
     /// The grants that were not written, with the versions of their rows.
     failed: Vec<(Arc<str>, i64)>,
     times: u32,
+    since: Option<Instant>,
 }
 
 impl LockedRows {
@@ -257,6 +278,13 @@ impl LockedRows {
         self.failed = grants.map(|it| (it.key, it.version)).collect();
     }
 
+    /// Whether a change can't be made while an open transaction keeps its row: nobody waits for it, since a
+    /// holder changes its own hold. A statement of a moment keeps a row, too.
+    fn keep_from(&self, changes: &[RowChange]) -> bool {
+        let is_kept = self.since.is_some_and(|it| it.elapsed() >= KEPT_FOR);
+        is_kept && changes.iter().any(|it| it.is_grant)
+    }
+
     fn seen(&mut self, seen: &mut [SeenRow]) {
         let is_locked = |it: &SeenRow| {
             let mut failed = self.failed.iter();
@@ -264,6 +292,9 @@ impl LockedRows {
         };
         if seen.iter().any(is_locked) {
             self.times += 1;
+            self.since.get_or_insert_with(Instant::now);
+        } else {
+            self.since = None;
         }
         if self.times >= LOCKED_TWICE {
             for row in seen {

@@ -3,8 +3,9 @@
 //! `machine` reads the rows of a command, lets `rules` decide, and writes the difference if nobody changed
 //! them meanwhile; `session` is one connection, on which the statements of all callers follow each other,
 //! each a transaction of its own; `connect` makes one; `statements` has the texts, `errors` what an answer
-//! means, `push` the messages that wake waiters. What is not decided by the machine is each in one
-//! statement: exclusive locks that nobody waits for, which go through `batches`, renewals and signs of life.
+//! means, `push` the messages that wake waiters, `questions` what nobody waits for. What is not decided by
+//! the machine is each in one statement: exclusive locks that nobody waits for, which go through `batches`,
+//! renewals and signs of life.
 //!
 //! Never in this folder: a transaction over several round trips, which would keep rows locked while its
 //! client stands still; a statement that waits for a row.
@@ -14,6 +15,7 @@ mod connect;
 mod errors;
 mod machine;
 mod push;
+mod questions;
 mod session;
 mod statements;
 
@@ -31,7 +33,6 @@ use super::batched::{BatchedAnswer, ReleaseCommand};
 use super::by_machine::by_machine;
 use super::command_error::CommandError;
 use super::{Answer, Link, LinkCommand, LinkReply, joined, not_offered, replied};
-use crate::extras::server_check::Answers;
 use crate::rules::commands::{
     Acquire, Acquired, Busy, Claim, GivenBack, Keep, Left, Polled, Renewal, Renewed,
 };
@@ -126,7 +127,7 @@ impl Link for PostgresLink {
             } => replied(self.scan(sought, prefix, cursor, within)),
             LinkCommand::TellEvicted(claim) => replied(self.tell_evicted(claim, within)),
             LinkCommand::Ping => replied(self.ping(within)),
-            LinkCommand::Check => replied(std::future::ready(Ok(Vec::<Answers>::new()))),
+            LinkCommand::Check => replied(self.query_settings(within)),
             command => Box::pin(self.execute(command, within)),
         }
     }
@@ -181,6 +182,15 @@ impl PostgresLink {
         } else {
             self.run((&keys, &own), not_after, until, run).await
         };
+        let mut reply = reply;
+        if let (LinkCommand::Inspect { keys: [key], .. }, Ok(LinkReply::Inspected(found))) =
+            (command, &mut reply)
+        {
+            for stored in found {
+                // Only people read it.
+                let _ = self.name_keepers((key, stored), until).await;
+            }
+        }
         match (command, &reply) {
             (
                 LinkCommand::Poll(claim),

@@ -7,9 +7,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use tokio::sync::Notify;
+
 use crate::link::Listener;
+use crate::link::command_error::CommandError;
 use crate::rules::commands::{Claim, PushedGrant};
 use crate::rules::{Publish, Reached};
+use crate::values::error::Reason;
 
 /// The names of our channels begin so; 16 digits follow.
 const CHANNEL: &str = "dlock_";
@@ -18,11 +22,16 @@ const CHANNEL: &str = "dlock_";
 const GRANTED: &str = "g";
 const EVICTED: &str = "e";
 
+/// A message of a connection to another one of its pool, without a key.
+pub(super) const PROBE: &str = "p";
+
 /// The entries that this pool has asked for, by their keys.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     entries: Mutex<HashMap<Arc<str>, Vec<Arc<str>>>>,
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
+    /// Notified by each [`PROBE`].
+    pub(super) probed: Notify,
 }
 
 impl Asked {
@@ -50,6 +59,9 @@ impl Asked {
 
     /// A message came, from whomever.
     pub(super) fn hear(&self, message: &str) {
+        if message == PROBE {
+            self.probed.notify_waiters();
+        }
         let Some((what, key)) = message.split_once(' ') else {
             return;
         };
@@ -73,8 +85,8 @@ impl Asked {
 }
 
 /// A channel of our own.
-pub(super) fn channel() -> Result<String, getrandom::Error> {
-    let random = getrandom::u64()?;
+pub(super) fn channel() -> Result<String, CommandError> {
+    let random = getrandom::u64().map_err(|why| CommandError::Unsent(Reason::new(why)))?;
     Ok(format!("{CHANNEL}{random:016x}"))
 }
 

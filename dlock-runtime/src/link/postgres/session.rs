@@ -35,6 +35,8 @@ const SCANS: usize = 64;
 pub(crate) struct PostgresLink {
     pub(super) session: Arc<Session>,
     pub(super) runtime: Handle,
+    /// Of the tables.
+    pub(super) schema: Arc<str>,
     /// Where this connection listens; `None`: a pooler stands in between.
     pub(super) channel: Option<Arc<str>>,
     pub(super) asked: Arc<Asked>,
@@ -43,13 +45,13 @@ pub(crate) struct PostgresLink {
 
 /// What sends statements, and is told by their answers.
 pub(crate) struct Session {
-    client: Client,
+    pub(super) client: Client,
     /// In the order of [`Ask::ALL`].
     statements: Vec<SessionStatement>,
     /// Reads and writes the socket.
     io_task: Option<AbortHandle>,
     pub(super) orders: Mutex<BatcherState<WaitingOrder>>,
-    clock: Clock,
+    pub(super) clock: Clock,
     command_timeout: Duration,
     server_clock: Mutex<ServerClock>,
     broken: AtomicBool,
@@ -90,10 +92,16 @@ impl Session {
 }
 
 impl PostgresLink {
-    pub(super) fn new(session: Session, channel: Option<Arc<str>>, asked: Arc<Asked>) -> Self {
+    pub(super) fn new(
+        session: Session,
+        schema: Arc<str>,
+        channel: Option<Arc<str>>,
+        asked: Arc<Asked>,
+    ) -> Self {
         Self {
             session: Arc::new(session),
             runtime: Handle::current(),
+            schema,
             channel,
             asked,
             scans: Scans::default(),
@@ -157,6 +165,18 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
         until: Instant,
     ) -> Result<(Vec<Row>, Moment), CommandError> {
+        let asked = self.send(ask, params);
+        self.answer(asked, ask.only_reads(), until).await
+    }
+
+    /// The answer to a statement that the first poll of `asked` sends. `only_reads`: it changes nothing,
+    /// or what it changes is asked for again.
+    pub(super) async fn answer(
+        &self,
+        asked: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>>,
+        only_reads: bool,
+        until: Instant,
+    ) -> Result<(Vec<Row>, Moment), CommandError> {
         if !self.works() {
             let why = "the connection to PostgreSQL ended";
             return Err(CommandError::Unsent(Reason::new(why)));
@@ -164,10 +184,10 @@ impl Session {
         let sent = self.clock.now();
         let order = Ordering::AcqRel;
         let _ = (self.unanswered).compare_exchange(0, sent.as_nanos(), order, Ordering::Acquire);
-        let Ok(answer) = timeout_at(until, self.send(ask, params)).await else {
-            return Err(self.no_answer(ask));
+        let Ok(answer) = timeout_at(until, asked).await else {
+            return Err(self.no_answer(only_reads));
         };
-        let answer = answer.map_err(|error| errors::of_statement(&error, ask.only_reads()));
+        let answer = answer.map_err(|error| errors::of_statement(&error, only_reads));
         match &answer {
             Err(error) if errors::ends_the_connection(error) || self.client.is_closed() => {
                 self.give_up();
@@ -185,13 +205,17 @@ impl Session {
     /// Reads the server's time in an answer.
     pub(super) fn heard(&self, row: &Row, at: usize, sent: Moment) -> Result<u64, CommandError> {
         let time = unsigned(row, at)?;
-        let clock = self.server_clock.lock();
-        let mut clock = clock.unwrap_or_else(PoisonError::into_inner);
-        clock.hear(time, sent, self.clock.now());
+        self.note_time(time, sent);
         Ok(time)
     }
 
-    pub(super) fn no_answer(&self, ask: Ask) -> CommandError {
+    pub(super) fn note_time(&self, time: u64, sent: Moment) {
+        let clock = self.server_clock.lock();
+        let mut clock = clock.unwrap_or_else(PoisonError::into_inner);
+        clock.hear(time, sent, self.clock.now());
+    }
+
+    pub(super) fn no_answer(&self, only_reads: bool) -> CommandError {
         let since = Moment::from_nanos(self.unanswered.load(Ordering::Acquire));
         let is_silent = since > Moment::from_nanos(0)
             && since.until(self.clock.now()) >= self.command_timeout * SILENT_TIMEOUTS;
@@ -199,7 +223,7 @@ impl Session {
             self.give_up();
         }
         let why = Reason::new("PostgreSQL did not answer in time");
-        if ask.only_reads() {
+        if only_reads {
             CommandError::Unsent(why)
         } else {
             CommandError::Unclear(why)

@@ -25,7 +25,8 @@ pub(super) enum Ask {
     Read,
     /// keys: makes rows that are not there.
     Ensure,
-    /// Writes changes, all or none. The last is the time after which none is made.
+    /// Writes changes, all or none, if versions are still those that were read, and epochs, since a row that
+    /// was removed and made again may have come to the same version. `$18`: the time after which none is made.
     Store,
     /// A waiter's key and entry: notes a sign of life; who holds the lock.
     Beat,
@@ -77,7 +78,8 @@ impl Ask {
                     .chain([&texts, &flags, &texts, &numbers, &flags]);
                 let gone = [&texts, &numbers];
                 let come = [&texts, &numbers, &numbers, &texts, &Type::INT8];
-                rows.chain(gone).chain(come).cloned().collect()
+                let seen = [&numbers];
+                rows.chain(gone).chain(come).chain(seen).cloned().collect()
             }
             Ask::Beat => vec![Type::TEXT, Type::TEXT],
             Ask::Notify => vec![texts.clone(), texts],
@@ -184,13 +186,13 @@ fn store(now: &str, lock: &str, waiter: &str) -> String {
     format!(
         "{now},
     want AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[],
-        $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::text[], $10::bigint[], $11::boolean[])
-        AS w(key, version, holder, ends, epoch, sole, members, waiting, record, record_ends, is_grant)),
+        $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::text[], $10::bigint[], $11::boolean[], $19::bigint[])
+        AS w(key, version, holder, ends, epoch, sole, members, waiting, record, record_ends, is_grant, seen_epoch)),
     strong AS MATERIALIZED (SELECT l.key FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
-        WHERE l.version = w.version AND w.is_grant AND n.t <= $18
+        WHERE l.version = w.version AND l.epoch = w.seen_epoch AND w.is_grant AND n.t <= $18
         ORDER BY l.key FOR UPDATE OF l SKIP LOCKED),
     weak AS MATERIALIZED (SELECT l.key FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
-        WHERE l.version = w.version AND NOT w.is_grant AND n.t <= $18
+        WHERE l.version = w.version AND l.epoch = w.seen_epoch AND NOT w.is_grant AND n.t <= $18
         ORDER BY l.key FOR NO KEY UPDATE OF l SKIP LOCKED),
     won AS MATERIALIZED (SELECT (SELECT count(*) FROM strong) + (SELECT count(*) FROM weak)
         = (SELECT count(*) FROM want) AS won),
@@ -207,6 +209,75 @@ fn store(now: &str, lock: &str, waiter: &str) -> String {
             record = w.record, record_ends = w.record_ends
         FROM want w, won WHERE won.won AND l.key = w.key)
     SELECT n.t, won.won FROM n CROSS JOIN won"
+    )
+}
+
+/// key: names the open transactions that have locked its row. `xmax` is one of them, or a number that
+/// stands for several; what it is not by chance has locked no row of this table.
+pub(super) fn keepers(schema: &str) -> String {
+    format!(
+        "SELECT string_agg(DISTINCT coalesce('prepared transaction ' || pg_catalog.quote_literal(p.gid),
+            'process ' || k.pid || coalesce(' (' || nullif(a.application_name, '') || ', ' || a.state || ')', '')), ', ')
+        FROM \"{schema}\".lock l
+        CROSS JOIN LATERAL (SELECT l.xmax AS xid UNION SELECT m.xid FROM pg_catalog.pg_get_multixact_members(
+            CASE WHEN pg_catalog.mxid_age(l.xmax) BETWEEN 1 AND (SELECT pg_catalog.mxid_age(datminmxid)
+                FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) THEN l.xmax END) m) x
+        JOIN pg_catalog.pg_locks k ON k.locktype = 'transactionid' AND k.transactionid = x.xid
+            AND k.mode = 'ExclusiveLock' AND k.granted
+        JOIN pg_catalog.pg_locks t ON t.virtualtransaction = k.virtualtransaction
+            AND t.locktype = 'relation' AND t.relation = l.tableoid AND t.mode = 'RowShareLock'
+        LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = k.pid
+        LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.xid
+        WHERE l.key = $1 HAVING count(*) > 0"
+    )
+}
+
+/// What can harm locks, as lines of a name and a text.
+pub(super) fn harms(schema: &str) -> String {
+    let names = [
+        "fsync",
+        "full_page_writes",
+        "synchronous_commit",
+        "statement_timeout",
+        "idle_in_transaction_session_timeout",
+        "default_transaction_isolation",
+    ];
+    let settings = names.map(|name| {
+        format!("('{name}', (SELECT setting FROM pg_catalog.pg_settings WHERE name = '{name}'))")
+    });
+    let settings = settings.join(", ");
+    let open = "FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database()
+        AND backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()";
+    format!(
+        "SELECT v.name, coalesce(v.value, '') FROM (VALUES
+        ('time', {NOW}::text), {settings},
+        ('transaction_timeout', (SELECT coalesce(max(setting), '0')
+            FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout')),
+        ('missing_rights', (SELECT string_agg(r || ' on ' || t, ', ')
+            FROM unnest(ARRAY['lock', 'waiter']) t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r
+            WHERE NOT pg_catalog.has_table_privilege('\"{schema}\".' || t, r))),
+        ('oldest_seconds', (SELECT (extract(epoch FROM pg_catalog.clock_timestamp() - coalesce(min(xact_start),
+            pg_catalog.clock_timestamp())))::bigint::text {open})),
+        ('oldest', (SELECT 'process ' || pid {open} AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1)),
+        ('hidden', (SELECT count(*)::text {open} AND backend_xmin IS NOT NULL AND xact_start IS NULL)),
+        ('prepared', (SELECT string_agg(pg_catalog.quote_literal(gid), ', ') FROM pg_catalog.pg_prepared_xacts
+            WHERE database = pg_catalog.current_database()
+                AND prepared < pg_catalog.clock_timestamp() - interval '1 minute'))
+        ) AS v(name, value)"
+    )
+}
+
+/// after which key, how many, how old in µs: looks at so many rows, and removes those that are not used.
+/// Returns the last key, and how many rows it looked at.
+pub(super) fn sweep(schema: &str) -> String {
+    format!(
+        "WITH n AS MATERIALIZED (SELECT {NOW} AS t),
+        part AS MATERIALIZED (SELECT l.key FROM \"{schema}\".lock l WHERE l.key > $1 ORDER BY l.key LIMIT $2),
+        old AS MATERIALIZED (SELECT l.key FROM \"{schema}\".lock l JOIN part p ON p.key = l.key CROSS JOIN n
+            WHERE greatest(l.ends, l.record_ends, l.epoch) < n.t - $3 AND NOT l.waiting
+            FOR UPDATE OF l SKIP LOCKED),
+        gone AS (DELETE FROM \"{schema}\".lock l USING old WHERE l.key = old.key)
+        SELECT max(key), count(*) FROM part"
     )
 }
 
@@ -256,8 +327,16 @@ pub(super) fn hello() -> String {
     )
 }
 
+/// The layout of the tables, and which of the rights that all this needs the role lacks.
 pub(super) fn layout(schema: &str) -> String {
-    format!("SELECT coalesce(max(version), 0) FROM \"{schema}\".layout")
+    format!(
+        "SELECT coalesce(max(version), 0), (
+            SELECT pg_catalog.string_agg(need.privilege || ' on \"{schema}\".' || need.name, ', ')
+            FROM (VALUES ('lock', 'SELECT'), ('lock', 'INSERT'), ('lock', 'UPDATE'), ('waiter', 'SELECT'),
+                ('waiter', 'INSERT'), ('waiter', 'UPDATE'), ('waiter', 'DELETE')) AS need(name, privilege)
+            WHERE NOT pg_catalog.has_table_privilege('\"{schema}\".' || need.name, need.privilege))
+        FROM \"{schema}\".layout"
+    )
 }
 
 /// Makes the tables, or brings them to this layout: a later layout only adds. What is printed can be run

@@ -2,7 +2,7 @@
 //! only commands are sent that the documented user may call: `CONFIG GET` would show passwords.
 
 use std::pin::pin;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use redis::{Pipeline, RedisResult, Value};
 
@@ -15,6 +15,7 @@ use super::reply;
 use super::scripts::{self, CallBy};
 use crate::extras::server_check::Answers;
 use crate::extras::server_check::rights::{RIGHTS, Refused, Right, Why, right};
+use crate::link::clock::wall_clock;
 use crate::link::command_error::CommandError;
 use crate::link::joined::both;
 use crate::values::error::Reason;
@@ -244,10 +245,4 @@ fn read_failed(answers: &mut Answers, tried: &Value) -> Option<()> {
         note(answers, name, &errors::error_of_item(&reply::text(said)?));
     }
     Some(())
-}
-
-/// µs since 1970; 0 if this machine's clock is before that.
-fn wall_clock() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |it| i128::try_from(it.as_micros()).unwrap_or(i128::MAX))
 }

@@ -32,6 +32,7 @@ pub struct LockReport {
     remaining: Option<Duration>,
     fence: Option<Fence>,
     fence_at_most: Fence,
+    kept_by: Option<String>,
 }
 
 impl LockReport {
@@ -52,6 +53,15 @@ impl LockReport {
     #[must_use]
     pub fn holders(&self) -> &[HolderReport] {
         &self.holders
+    }
+
+    /// Returns the open transaction that keeps the lock from its next holder, as text for people; `None`
+    /// if none does, or its server can't name it. Only PostgreSQL has such transactions
+    /// ([`LockGuard::sql_check`](crate::LockGuard::sql_check)), and only
+    /// [`Admin::show`](crate::Admin::show) looks for them.
+    #[must_use]
+    pub fn kept_by(&self) -> Option<&str> {
+        self.kept_by.as_deref()
     }
 
     /// Returns the number of holders. If not all were read, each permit counts as one, and so does

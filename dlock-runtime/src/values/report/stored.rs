@@ -52,6 +52,8 @@ pub(crate) struct Stored {
     pub(crate) silent: Vec<Vec<u8>>,
     /// The last epoch that was drawn.
     pub(crate) last_epoch: Option<u64>,
+    /// The open transactions that keep it from the next holder, for people.
+    pub(crate) kept_by: Option<String>,
 }
 
 /// What stands at a lock's key.
@@ -169,7 +171,7 @@ impl Stored {
     /// `None`: nothing stands there, and nobody waits.
     pub(crate) fn report(&self, key: &str) -> Option<LockReport> {
         let (kind, holders) = self.held();
-        if kind.is_none() && self.queue_len == 0 {
+        if kind.is_none() && self.queue_len == 0 && self.kept_by.is_none() {
             return None;
         }
         let waiters = self.waiters(&holders);
@@ -199,6 +201,7 @@ impl Stored {
             is_whole,
             fence: self.fence_of_hold(),
             fence_at_most: self.fence_at_most(),
+            kept_by: self.kept_by.clone(),
         })
     }
 
@@ -259,7 +262,7 @@ impl Stored {
                 let now = Duration::from_micros(self.time);
                 Some(now.saturating_sub(since.unwrap_or_default()))
             }
-            Holder::Foreign | Holder::WaitingWriter => None,
+            Holder::Foreign | Holder::WaitingWriter | Holder::OpenTransaction => None,
         };
         HolderReport {
             fingerprint: Fingerprint::of(stored),

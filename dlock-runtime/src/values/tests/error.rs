@@ -15,7 +15,7 @@ const CAUSES: [LostCause; 5] = [
     LostCause::Watchdog,
 ];
 
-const REFUSALS: [Refusal; 16] = [
+const REFUSALS: [Refusal; 17] = [
     Refusal::ReadOnly,
     Refusal::OutOfMemory,
     Refusal::NoPermission,
@@ -31,6 +31,7 @@ const REFUSALS: [Refusal; 16] = [
     Refusal::TooManyClients,
     Refusal::NotReplicated,
     Refusal::Cluster,
+    Refusal::OpenTransaction,
     Refusal::Other,
 ];
 
@@ -225,6 +226,7 @@ fn a_refusal_says_what_to_do() {
         (Refusal::TooManyClients, "raise it"),
         (Refusal::NotReplicated, "bring them back"),
         (Refusal::Cluster, "write `redis+cluster://`"),
+        (Refusal::OpenTransaction, "end it first"),
     ] {
         let said = refused(reason).to_string();
         assert!(said.contains(says), "{said}");

@@ -52,6 +52,7 @@ fn stored(lock: StoredLock, queue: Vec<(Vec<u8>, u64)>, queue_len: usize) -> Sto
         queue,
         queue_len,
         last_epoch: Some(u64::MAX),
+        kept_by: None,
     }
 }
 

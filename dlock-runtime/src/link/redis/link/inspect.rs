@@ -198,6 +198,7 @@ fn read_lock(
         queue: members(queue)?,
         silent: silent.map(|(entry, _)| entry).collect(),
         last_epoch,
+        kept_by: None,
     })
 }
 
