@@ -74,6 +74,11 @@ impl Lab {
         Self::start(self.scale, self.pins)
     }
 
+    /// Puts another server's process where this one's is.
+    pub(crate) fn pin(&self, pid: u32) -> Result<(), Failure> {
+        self.pins.server(pid)
+    }
+
     /// A cluster of this many masters, all on the server's core.
     pub(crate) async fn cluster(&self, masters: usize) -> Result<Cluster, Failure> {
         let cluster = Cluster::start(masters).await;

@@ -7,7 +7,7 @@
 //! is run), then `contenders` (what is compared), `rounds` (how), and the programs: `cycles` (W1,
 //! W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`,
 //! `hostile`, `instructions`, `network` (W1 to W4 behind a `wire`), `tls`, `slots`, `cluster` and
-//! `quorum` (W1 and W2).
+//! `quorum` (W1 and W2), `postgres` beside bare statements.
 //! `part` is another process of this program.
 
 mod bounds;
@@ -28,6 +28,7 @@ mod part;
 mod picture;
 mod pins;
 mod plan;
+mod postgres;
 mod progress;
 mod quorum;
 mod rounds;
@@ -118,6 +119,7 @@ fn programs(plan: &Plan) -> Result<Vec<Program>, Failure> {
         let usable = match program {
             Program::Instructions => instructions::is_installed(),
             Program::Tls => tls::is_offered(),
+            Program::Postgres => postgres::is_installed(),
             _ => Ok(()),
         };
         match usable {
@@ -160,6 +162,7 @@ fn chapters_of(
             Program::Slots => slots::chapter(&lab).await,
             Program::Cluster => return cluster::chapters(&lab).await,
             Program::Quorum => return quorum::chapters(&lab, plan.each_way).await,
+            Program::Postgres => return postgres::chapters(&lab).await,
             Program::Instructions => instructions::chapter(&lab).await,
         };
         Ok(vec![chapter?])

@@ -361,6 +361,49 @@ async fn a_strangers_row_is_an_error_and_a_lock_on_it_a_wait() {
     other.verify().await.unwrap();
 }
 
+/// Locks that are taken or released at the same time share a statement, which waits for a row that a
+/// stranger has made and not committed.
+#[tokio::test]
+async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
+    let (schema, config) = new_schema();
+    config.clone().migrate().await.unwrap();
+    let pool = LockPool::connect(config.command_timeout(LONG))
+        .await
+        .unwrap();
+    let mut client = database_client().await;
+    let transaction = client.transaction().await.unwrap();
+    let text = format!("INSERT INTO {schema}.lock (key) VALUES ('lock:batch:5')");
+    transaction.execute(&text, &[]).await.unwrap();
+    let request = |number: u32| pool.lock(format!("batch:{number}"));
+    let all = (0..12).filter(|number| *number != 5);
+    let all = all.map(|number| tokio::spawn(request(number).try_acquire()));
+    let kept = tokio::spawn(request(5).wait(LONG).acquire());
+    let all = timeout(LONG / 2, join_all(all)).await.unwrap();
+    let all: Vec<_> = all
+        .into_iter()
+        .map(|it| it.unwrap().unwrap().unwrap())
+        .collect();
+    assert!(!kept.is_finished());
+    transaction.rollback().await.unwrap();
+    kept.await.unwrap().unwrap().release().await.unwrap();
+
+    // Of a row that is there, nobody waits for the lock.
+    let transaction = client.transaction().await.unwrap();
+    let text = format!("SELECT 1 FROM {schema}.lock WHERE key = 'lock:batch:7' FOR UPDATE");
+    transaction.query(&text, &[]).await.unwrap();
+    let mut all: Vec<_> = all
+        .into_iter()
+        .map(|it| tokio::spawn(it.release()))
+        .collect();
+    let kept = all.remove(6); // the sixth is not among them
+    for released in join_all(all).await {
+        assert_eq!(released.unwrap().unwrap(), Released::Freed);
+    }
+    assert!(!kept.is_finished());
+    transaction.rollback().await.unwrap();
+    assert_eq!(kept.await.unwrap().unwrap(), Released::Freed);
+}
+
 /// The rights of the page are enough for each role, and an error names each one that is missing.
 #[tokio::test]
 async fn a_missing_right_is_named() {

@@ -22,5 +22,5 @@ pub(crate) use fleet::{Fleet, FleetRun};
 pub(crate) use handoff::chapter as handoff;
 pub(crate) use hop::listen;
 pub(crate) use player::play;
-pub(crate) use rivals::{Rival, of_growth};
+pub(crate) use rivals::{OURS, Rival, of_growth};
 pub(crate) use throughput::chapter as throughput;

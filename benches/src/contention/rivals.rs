@@ -67,6 +67,9 @@ const FAIR: Rival = Rival {
     settings: &[],
 };
 
+/// The one that is measured at other servers.
+pub(crate) const OURS: &Rival = &ALL[4];
+
 /// The rivals that are measured with more waiters.
 pub(crate) fn of_growth() -> impl Iterator<Item = &'static Rival> {
     let ours = ALL.iter().filter(|rival| rival.kind == Kind::Ours);

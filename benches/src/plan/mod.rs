@@ -27,11 +27,12 @@ pub(crate) enum Program {
     Slots,
     Cluster,
     Quorum,
+    Postgres,
     Instructions,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 16] = [
+    const ALL: [(&'static str, Self); 17] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
@@ -47,6 +48,7 @@ impl Program {
         ("slots", Self::Slots),
         ("cluster", Self::Cluster),
         ("quorum", Self::Quorum),
+        ("postgres", Self::Postgres),
         ("instructions", Self::Instructions),
     ];
 

@@ -23,7 +23,11 @@ impl Server {
     /// Puts a foreign value at a key, as a program without dlock would.
     pub(crate) fn put(&mut self, key: &str, value: &str, expires: Option<u64>) {
         let value = value.into();
-        let held = Held { value, expires };
+        let held = Held {
+            value,
+            expires,
+            epoch: None,
+        };
         self.keys.entry(key.into()).or_default().lock = Some(Lock::One(held));
     }
 

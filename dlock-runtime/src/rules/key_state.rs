@@ -85,6 +85,7 @@ impl KeyState {
             self.lock = Some(Lock::One(Held {
                 value: value.clone(),
                 expires: Some(until),
+                epoch: None,
             }));
             return epoch;
         }
@@ -113,6 +114,7 @@ impl KeyState {
                         value: entry::retired(value).into(),
                         // In whole milliseconds, rounded up, as the server keeps them.
                         expires: Some(time + left.div_ceil(1000) * 1000),
+                        epoch: None,
                     })
                 });
                 true

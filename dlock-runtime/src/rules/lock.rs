@@ -21,6 +21,8 @@ pub(super) struct Held {
     pub(super) value: Arc<str>,
     /// Server time; `None` for a key without a time to live.
     pub(super) expires: Option<u64>,
+    /// That of its grant, if the store keeps it.
+    pub(super) epoch: Option<u64>,
 }
 
 impl Held {
@@ -61,10 +63,10 @@ impl Lock {
         }
     }
 
-    /// The epoch that all entries of an owner's hold share.
+    /// The epoch that all entries of an owner's hold share, or that of the one holder.
     pub(super) fn epoch(&self) -> Option<u64> {
         match self {
-            Lock::One(_) => None,
+            Lock::One(held) => held.epoch,
             Lock::Many(set) => set.meta.epoch(),
         }
     }

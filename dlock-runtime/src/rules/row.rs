@@ -132,7 +132,12 @@ impl SeenRow {
             if !lock.as_ref().is_some_and(holds) && !lock.as_mut().is_some_and(is_held) {
                 let expires = Some(time + KEPT_FOR);
                 let value = Arc::from(entry::KEPT);
-                lock = Some(Lock::One(Held { value, expires }));
+                let epoch = None;
+                lock = Some(Lock::One(Held {
+                    value,
+                    expires,
+                    epoch,
+                }));
             }
             let is_own = |it: &&StoredWaiter| own.contains(&&*it.entry);
             only_own = waiters.iter().filter(is_own).cloned().collect();
@@ -167,7 +172,8 @@ impl LoadedKey {
         let heard = new.iter().filter(|it| !old.contains(it));
         let waiters: Vec<_> = heard.map(QueuedEntry::stored).collect();
         let is_new = |it: &StoredWaiter| old.iter().all(|at| at.arrival() != it.arrival);
-        let has_changed = told.is_some()
+        // Whoever was granted the lock out of the queue is told the epoch that is there.
+        let has_changed = told.is_some_and(|it| self.seen.row.sole != Some(signed(it)))
             || before.lock != after.lock
             || before.record != after.record
             || !gone.is_empty()
@@ -216,6 +222,7 @@ impl LockRow {
             return Ok(Some(Lock::One(Held {
                 value: self.holder.as_str().into(),
                 expires: end(self.ends, "ends")?,
+                epoch: self.sole.map(i64::unsigned_abs),
             })));
         }
         let members = members(&self.members).ok_or(UnreadableRow("members"))?;

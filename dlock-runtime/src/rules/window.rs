@@ -100,6 +100,7 @@ impl Window {
             StoredHolders::Value { value, ends } => Some(Lock::One(Held {
                 value: value.clone(),
                 expires: *ends,
+                epoch: None,
             })),
             StoredHolders::Set { meta, entries } => Some(Lock::Many(Set::load(meta, entries)?)),
         };

@@ -42,26 +42,32 @@ impl Fleet {
     async fn play(&self, lab: &Lab, rival: &Rival) -> Result<FleetRun, Failure> {
         let mut control = lab.control().await?;
         control.clear().await?;
-        let mut parts = self.start(&lab.url(), rival)?;
-        for part in &mut parts {
-            part.line("ready")?;
-        }
+        let parts = self.start(&lab.url(), rival)?;
         let before = control.reading().await?;
+        let outcome = self.outcome(parts)?;
+        let work = control.reading().await?.since(&before);
+        Ok(FleetRun { outcome, work })
+    }
+
+    /// The same at a server that is not the lab's.
+    pub(crate) fn run_at(&self, url: &str, rival: &Rival) -> Result<Outcome, Failure> {
+        self.outcome(self.start(url, rival)?)
+    }
+
+    fn outcome(&self, mut parts: Vec<Part>) -> Result<Outcome, Failure> {
         let from = now() + nanos(AHEAD);
         let counted = from + nanos(self.ramp)..from + nanos(self.ramp + self.length);
         let until = counted.end;
         for part in &mut parts {
             part.tell(&format!("{from} {until}"))?;
         }
-        let turns = gather(parts)?;
-        let work = control.reading().await?.since(&before);
-        let outcome = Outcome::of(turns, self.tasks, &counted)?;
-        Ok(FleetRun { outcome, work })
+        Ok(Outcome::of(gather(parts)?, self.tasks, &counted)?)
     }
 
+    /// Starts the players, and waits until all are ready.
     fn start(&self, url: &str, rival: &Rival) -> Result<Vec<Part>, Failure> {
         let settings = [&[("DLOCK_URL", url)], rival.settings].concat();
-        (0..self.processes)
+        let parts = (0..self.processes)
             .map(|process| {
                 let own = self.tasks_of(process);
                 let game = Game {
@@ -75,7 +81,12 @@ impl Fleet {
                 let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
                 Part::start(&words, &settings)
             })
-            .collect()
+            .collect::<Result<Vec<_>, Failure>>();
+        let mut parts = parts?;
+        for part in &mut parts {
+            part.line("ready")?;
+        }
+        Ok(parts)
     }
 
     fn tasks_of(&self, process: usize) -> Range<usize> {

@@ -18,6 +18,7 @@ use std::task::Poll;
 
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Instant, timeout_at};
+use tokio_postgres::types::ToSql;
 
 use super::machine::micros;
 use super::session::{self, PostgresLink, Session};
@@ -68,6 +69,15 @@ impl Order {
             not_after: 0,
         }
     }
+
+    /// Whether there is something else to try, if it got no answer: most locks have a row already.
+    fn goes_on(&mut self) -> bool {
+        let goes_on = self.ask == Ask::Take;
+        if goes_on {
+            self.ask = Ask::Make;
+        }
+        goes_on
+    }
 }
 
 impl PostgresLink {
@@ -79,10 +89,13 @@ impl PostgresLink {
     ) -> Result<OrderAnswer, CommandError> {
         let (session, ask) = (&self.session, order.ask);
         let mut caller = match session.begin(order, until) {
-            Begun::Alone(order, _in_flight) => {
-                let answers = session.execute(&[&order], until).await;
-                return answers.map(|all| all.into_iter().next().flatten());
-            }
+            Begun::Alone(mut order, _in_flight) => loop {
+                let answers = session.execute(&[&order], until).await?;
+                let answer = answers.into_iter().next().flatten();
+                if answer.is_some() || !order.goes_on() {
+                    return Ok(answer);
+                }
+            },
             Begun::Waits(caller, needs_flusher) => {
                 if needs_flusher {
                     self.runtime.spawn(Flusher::new(session).run());
@@ -226,8 +239,16 @@ impl Session {
             };
             match answers {
                 Ok(answers) => {
-                    for (it, answer) in batch.into_iter().zip(answers) {
-                        spared(|| it.answer.send(Ok(answer)));
+                    let mut rest = Vec::new();
+                    for (mut it, answer) in batch.into_iter().zip(answers) {
+                        if answer.is_none() && it.order.goes_on() {
+                            rest.push(it);
+                        } else {
+                            spared(|| it.answer.send(Ok(answer)));
+                        }
+                    }
+                    if !rest.is_empty() {
+                        left.push(rest);
                     }
                 }
                 Err(CommandError::Unsent(_)) if batch.len() > 1 && self.works() => {
@@ -257,14 +278,13 @@ impl Session {
         let leases: Vec<i64> = sorted.iter().map(|(_, it)| it.lease).collect();
         let not_after: Vec<i64> = sorted.iter().map(|(_, it)| it.not_after).collect();
         let ask = orders.first().map_or(Ask::Give, |it| it.ask);
-        let (rows, sent) = match ask {
-            Ask::Take => {
-                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-                    [&keys, &values, &places, &leases, &not_after];
-                self.query(ask, &params, until).await?
-            }
-            _ => self.query(ask, &[&keys, &values, &places], until).await?,
+        let params: [&(dyn ToSql + Sync); 5] = [&keys, &values, &places, &leases, &not_after];
+        let params = if ask == Ask::Give {
+            &params[..3]
+        } else {
+            &params
         };
+        let (rows, sent) = self.query(ask, params, until).await?;
         let mut answers = vec![None; orders.len()];
         for row in &rows {
             let time = self.heard(row, 0, sent)?;

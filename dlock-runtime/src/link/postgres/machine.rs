@@ -15,6 +15,7 @@ use super::session::{self, PostgresLink};
 use super::signed;
 use super::statements::Ask;
 use crate::link::command_error::CommandError;
+use crate::link::joined;
 use crate::rules::Server;
 use crate::rules::row::{LoadedRows, LockRow, RowChange, SeenRow};
 use crate::rules::window::{StoredQueue, StoredWaiter};
@@ -62,7 +63,17 @@ impl PostgresLink {
             // Others' statements, and their commits, may come before it on this connection.
             let left = until.saturating_duration_since(Instant::now());
             let limit = not_after.min(time.saturating_add(micros(left).unsigned_abs()));
-            match self.write(&changes, limit, until).await? {
+            // Waiters are told right behind it, not a round trip later: if it is not written after all,
+            // one asks in vain. A new row takes two statements, and nobody waits for it.
+            let has_rows = changes.iter().all(|it| it.version > 0);
+            let now = if has_rows {
+                std::mem::take(&mut outbox)
+            } else {
+                OutgoingNotes::default()
+            };
+            let tells = async { self.notify(now) };
+            let (written, ()) = joined::both(self.write(&changes, limit, until), tells).await;
+            match written? {
                 Written::Yes => {
                     self.notify(outbox);
                     return Ok(answer);

@@ -16,6 +16,9 @@ const NOW: &str = "(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000):
 /// The layout of the tables that this version needs.
 pub(super) const LAYOUT: i32 = 1;
 
+/// What [`Ask::Take`] and [`Ask::Make`] get.
+const TAKES: &str = "unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     /// keys, heads, own entries: rows, and windows of their queues.
@@ -32,6 +35,8 @@ pub(super) enum Ask {
     /// keys, entries, places, leases, not after: takes those free locks that nobody waits for; of two for
     /// the same key one gets it.
     Take,
+    /// The same for locks that have no row.
+    Make,
     /// keys, entries, places: gives back those locks that nobody waits for.
     Give,
     /// keys, entries, ttls: renews exclusive locks.
@@ -42,13 +47,14 @@ pub(super) enum Ask {
 
 impl Ask {
     /// In the order of the variants.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Ask::Read,
         Ask::Ensure,
         Ask::Store,
         Ask::Beat,
         Ask::Notify,
         Ask::Take,
+        Ask::Make,
         Ask::Give,
         Ask::Renew,
         Ask::Keys,
@@ -77,7 +83,7 @@ impl Ask {
             }
             Ask::Beat => vec![Type::TEXT, Type::TEXT],
             Ask::Notify => vec![texts.clone(), texts],
-            Ask::Take => vec![
+            Ask::Take | Ask::Make => vec![
                 texts.clone(),
                 texts,
                 numbers.clone(),
@@ -124,30 +130,33 @@ impl Ask {
                 FROM unnest($1::text[], $2::text[]) AS u(channel, payload)"
                 .to_owned(),
             Ask::Take => format!(
+                "{now}
+                UPDATE {lock} l SET version = l.version + 1, holder = f.holder, ends = f.t + f.lease, members = '',
+                    epoch = greatest(l.epoch + 1, f.t), sole = greatest(l.epoch + 1, f.t)
+                FROM (SELECT l.key, w.holder, w.at, w.lease, n.t FROM n, {TAKES} AS w(key, holder, at, lease, not_after),
+                    LATERAL (SELECT l.key FROM {lock} l WHERE l.key = w.key AND l.ends <= n.t AND NOT l.waiting
+                        FOR UPDATE SKIP LOCKED) l
+                    WHERE n.t <= w.not_after) f
+                WHERE l.key = f.key RETURNING f.t, f.at, l.epoch"
+            ),
+            Ask::Make => format!(
                 "{now},
-                want AS MATERIALIZED (SELECT w.* FROM n, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
-                    AS w(key, holder, at, lease, not_after) WHERE n.t <= w.not_after),
-                free AS MATERIALIZED (SELECT l.key, w.holder, w.at, w.lease FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
-                    WHERE l.ends <= n.t AND NOT l.waiting
-                    ORDER BY l.key FOR UPDATE OF l SKIP LOCKED),
-                taken AS (UPDATE {lock} l SET version = l.version + 1, holder = f.holder, ends = n.t + f.lease, members = '',
-                        epoch = greatest(l.epoch + 1, n.t), sole = greatest(l.epoch + 1, n.t)
-                    FROM free f, n WHERE l.key = f.key RETURNING n.t, f.at, l.epoch),
                 made AS (INSERT INTO {lock} AS l (key, version, holder, ends, epoch, sole)
-                    SELECT w.key, 1, w.holder, n.t + w.lease, n.t, n.t FROM want w CROSS JOIN n
-                    WHERE NOT EXISTS (SELECT 1 FROM {lock} o WHERE o.key = w.key) ORDER BY w.key
+                    SELECT w.key, 1, w.holder, n.t + w.lease, n.t, n.t FROM n, {TAKES} AS w(key, holder, at, lease, not_after)
+                    WHERE n.t <= w.not_after AND (SELECT true FROM {lock} l WHERE l.key = w.key) IS NULL
+                    ORDER BY w.key COLLATE \"C\"
                     ON CONFLICT (key) DO NOTHING RETURNING l.holder, l.epoch)
-                SELECT t, at, epoch FROM taken UNION ALL
-                SELECT n.t, w.at, made.epoch FROM n CROSS JOIN made JOIN want w ON w.holder = made.holder"
+                SELECT n.t, w.at, m.epoch FROM n, made m, unnest($2::text[], $3::bigint[]) AS w(holder, at)
+                WHERE w.holder = m.holder"
             ),
             Ask::Give => format!(
-                "{now},
-                want AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w(key, holder, at)),
-                held AS MATERIALIZED (SELECT l.key, w.at, l.ends > n.t AS found FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
-                    WHERE l.holder = w.holder AND NOT l.waiting
-                    ORDER BY l.key FOR NO KEY UPDATE OF l SKIP LOCKED)
+                "{now}
                 UPDATE {lock} l SET version = l.version + 1, holder = '', ends = 0, sole = NULL
-                FROM held h, n WHERE l.key = h.key RETURNING n.t, h.at, h.found::int::bigint"
+                FROM (SELECT l.key, w.at, l.found, n.t FROM n, unnest($1::text[], $2::text[], $3::bigint[]) AS w(key, holder, at),
+                    LATERAL (SELECT l.key, l.ends > n.t AS found FROM {lock} l
+                        WHERE l.key = w.key AND l.holder = w.holder AND NOT l.waiting
+                        FOR NO KEY UPDATE SKIP LOCKED) l) h
+                WHERE l.key = h.key RETURNING h.t, h.at, h.found::int::bigint"
             ),
             Ask::Renew => format!(
                 "{now},
@@ -158,9 +167,8 @@ impl Ask {
                     ORDER BY l.key FOR NO KEY UPDATE OF l SKIP LOCKED),
                 done AS (UPDATE {lock} l SET version = l.version + 1, ends = greatest(l.ends, n.t + k.ttl)
                     FROM locked k, n WHERE l.key = k.key RETURNING k.at)
-                SELECT n.t, w.at, d.at IS NOT NULL, l.key IS NOT NULL
-                FROM n CROSS JOIN want w LEFT JOIN done d ON d.at = w.at
-                LEFT JOIN {lock} l ON l.key = w.key AND l.holder = w.holder AND l.ends > n.t"
+                SELECT n.t, w.at, w.at IN (SELECT at FROM done), l.key IS NOT NULL
+                FROM n CROSS JOIN want w LEFT JOIN {lock} l ON l.key = w.key AND l.holder = w.holder AND l.ends > n.t"
             ),
             Ask::Keys => format!(
                 "{now}
@@ -292,7 +300,8 @@ pub(super) const IS_OUTERMOST: &str = "SELECT count(*) <= 1 FROM pg_catalog.pg_l
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted";
 
 /// What a connection is set to, before anything else: a statement that waits would stop all others of its
-/// connection, and a role may have an isolation of its own.
+/// connection, and a role may have an isolation of its own. A plan is made once and kept, perhaps since the
+/// table was empty: so it finds rows by their keys, whatever the planner thinks of their number.
 pub(super) fn settings(command_timeout: u128, synchronous_commit: Option<&str>) -> String {
     let lock_timeout = command_timeout.clamp(1, 250);
     let level = synchronous_commit.map_or_else(String::new, |level| {
@@ -300,7 +309,11 @@ pub(super) fn settings(command_timeout: u128, synchronous_commit: Option<&str>) 
     });
     format!(
         "SET search_path = pg_catalog; SET lock_timeout = {lock_timeout};
-        SET statement_timeout = {command_timeout}; SET default_transaction_isolation = 'read committed'; {level}"
+        SET statement_timeout = {command_timeout}; SET default_transaction_isolation = 'read committed'; {level}
+        SET plan_cache_mode = force_generic_plan;
+        SELECT set_config(name, 'off', false) FROM pg_settings
+        WHERE name IN ('jit', 'enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_memoize',
+            'enable_material')"
     )
 }
 
