@@ -168,15 +168,16 @@ async fn disturb(servers: &[PostgresServer], tally: &Tally, (all, is_over): (u64
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY random() LIMIT 1";
         servers[master].try_sql(cut);
-        let due = (faults + 1) * all / (u64::try_from(servers.len()).unwrap() + 1);
-        if tally.committed.get() < due {
+        let all_faults = u64::try_from(servers.len()).unwrap();
+        let due = (faults + 1) * all / (all_faults + 1);
+        if faults == all_faults || tally.committed.get() < due {
             continue;
         }
         faults += 1;
         servers[master].crash();
         if faults == 1 {
             servers[master].restart();
-        } else if master + 1 < servers.len() {
+        } else {
             master += 1;
             servers[master].promote();
         }

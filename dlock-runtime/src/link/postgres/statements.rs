@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use crate::rules::queue;
 
 /// The server's time, in µs.
-const NOW: &str = "(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint";
+pub(super) const NOW: &str = "(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint";
 
 /// The layout of the tables that this version needs.
 pub(super) const LAYOUT: i32 = 1;
