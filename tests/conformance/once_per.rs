@@ -1,6 +1,7 @@
 //! A job that runs once per period: what counts as a run, who is told that it is not due, and what
 //! stays of a run that did not succeed.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use dlock_harness::RedisServer;
@@ -131,6 +132,38 @@ async fn the_next_in_the_queue_runs_what_failed(pool: LockPool) {
         ran += u32::from(it.await.unwrap());
     }
     assert_eq!(ran, 1);
+    assert!(pool.admin().clear_record("job").await.unwrap());
+    for after_crash in [AfterCrash::Again, AfterCrash::Skip] {
+        let held = job(&pool).acquire().await.unwrap();
+        let runs = Cell::new(0);
+        let run = async || {
+            let request = job(&pool).after_crash(after_crash);
+            let ran = request.run_once_per(async |lock| {
+                runs.set(runs.get() + 1);
+                // The first of them fails, although it was granted the lock out of the queue.
+                if runs.get() == 1 {
+                    Err(())
+                } else {
+                    Ok(lock.fence())
+                }
+            });
+            ran.await.unwrap()
+        };
+        let releases = async {
+            soon("both wait", async || pool.status().unwrap().waiting == 2).await;
+            settled(&pool).await;
+            held.release().await.unwrap();
+        };
+        let (first, second, ()) = tokio::join!(run(), run(), releases);
+        let fence = first.or(second).expect("the second run");
+        assert_eq!(
+            (first.is_ok(), second.is_ok()),
+            (second.is_err(), first.is_err())
+        );
+        let record = pool.admin().record("job").await.unwrap().unwrap();
+        assert_eq!(record.fence(), Some(fence), "{after_crash:?}");
+        assert!(pool.admin().clear_record("job").await.unwrap());
+    }
 }
 
 async fn others_of_the_key_are_granted_as_ever(pool: LockPool) {

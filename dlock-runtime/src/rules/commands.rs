@@ -142,12 +142,13 @@ pub(crate) enum RunOutcome {
 }
 
 impl RunNote {
-    /// A run under this grant. An epoch that a release could not tell, because the clock was set back far,
-    /// is 0 from the start, so that the release finds what was recorded before the body.
+    /// A run under this grant, of which the holder was told at `start`: a grant out of the queue, with an
+    /// epoch of its time, may be older. An epoch that a release could not tell, because the clock was set
+    /// back far, is 0 from the start, so that the release finds what was recorded before the body.
     pub(crate) fn begun(start: u64, epoch: u64) -> Self {
-        let is_near = epoch.saturating_sub(start) < u64::from(RunPart::MOST_AHEAD);
+        let is_near = epoch.abs_diff(start) < u64::from(RunPart::MOST_AHEAD);
         Self {
-            start,
+            start: if is_near { start.min(epoch) } else { start },
             epoch: if is_near { epoch } else { 0 },
             outcome: RunOutcome::Unknown,
         }

@@ -11,11 +11,11 @@ use crate::values::error::Reason;
 use crate::values::finding::{Concern, Finding, Weight};
 use crate::values::node_status::{NodeStanding, NodeStatus};
 
+use super::database_check::GOOD_DATABASE;
 use crate::rules::tests::{ms, ttl};
 
 use Concern::{
-    Clock, Cluster, Eviction, NotChecked, Persistence, Protocol, Replication, Rights, Transactions,
-    Version,
+    Clock, Cluster, Eviction, NotChecked, Persistence, Protocol, Replication, Rights, Version,
 };
 use Weight::{Harms, Matters};
 
@@ -31,36 +31,12 @@ const GOOD: [(&str, &str); 8] = [
     ("aof_last_write_status", "ok"),
 ];
 
-/// What PostgreSQL says that is set up well.
-const GOOD_DATABASE: [(&str, &str); 10] = [
-    ("fsync", "on"),
-    ("full_page_writes", "on"),
-    ("synchronous_commit", "on"),
-    ("statement_timeout", "2500"),
-    ("idle_in_transaction_session_timeout", "30000"),
-    ("transaction_timeout", "0"),
-    ("default_transaction_isolation", "read committed"),
-    ("oldest_seconds", "2"),
-    ("hidden", "0"),
-    ("oldest", "process 7"),
-];
-
-/// The same of PostgreSQL, which says that nothing is prepared.
-fn of_database(other: &[(&str, &str)]) -> Answers {
-    let mut answers = of(&GOOD_DATABASE, other);
-    if !other.iter().any(|(name, _)| *name == "prepared") {
-        answers.info.push_str("prepared:\r\n");
-    }
-    answers.is_database = true;
-    answers
-}
-
 /// The same with other lines: an empty value leaves a line out.
 fn info(other: &[(&str, &str)]) -> Answers {
     of(&GOOD, other)
 }
 
-fn of(good: &[(&str, &str)], other: &[(&str, &str)]) -> Answers {
+pub(super) fn of(good: &[(&str, &str)], other: &[(&str, &str)]) -> Answers {
     let is_other = |field: &str| other.iter().any(|(name, _)| *name == field);
     let good = good.iter().filter(|(name, _)| !is_other(name));
     let lines = good.chain(other).filter(|(_, value)| !value.is_empty());
@@ -71,7 +47,7 @@ fn of(good: &[(&str, &str)], other: &[(&str, &str)]) -> Answers {
     }
 }
 
-fn found(answers: &Answers) -> Vec<Finding> {
+pub(super) fn found(answers: &Answers) -> Vec<Finding> {
     found_by(answers, false)
 }
 
@@ -129,7 +105,7 @@ fn what_evicts_locks_evicts_records_too() {
     }
 }
 
-fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {
+pub(super) fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {
     let found = found(answers);
     found.iter().map(|it| (it.concern(), it.weight())).collect()
 }
@@ -137,56 +113,6 @@ fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {
 #[test]
 fn a_server_that_is_set_up_well_has_no_findings() {
     assert_eq!(found(&info(&[])), []);
-    assert_eq!(found(&of_database(&[])), []);
-}
-
-#[test]
-fn each_topic_of_postgresql_is_judged() {
-    let idle = "idle_in_transaction_session_timeout";
-    for (lines, expected, says) in [
-        (&[("fsync", "off")][..], (Persistence, Harms), "torn"),
-        (&[("full_page_writes", "off")], (Persistence, Harms), "torn"),
-        (
-            &[("synchronous_commit", "off")],
-            (Persistence, Matters),
-            "0.6 s",
-        ),
-        (&[(idle, "0")], (Transactions, Matters), "stays open"),
-        (
-            &[("oldest_seconds", "61")],
-            (Transactions, Matters),
-            "process 7",
-        ),
-        (
-            &[("hidden", "3")],
-            (NotChecked, Matters),
-            "3 transactions of other users",
-        ),
-        (&[("prepared", "'tx'")], (Transactions, Harms), "'tx'"),
-        (
-            &[("statement_timeout", "0")],
-            (Transactions, Matters),
-            "statement_timeout",
-        ),
-        (
-            &[("default_transaction_isolation", "serializable")],
-            (Transactions, Matters),
-            "serializable",
-        ),
-        (&[("fsync", "")], (NotChecked, Matters), "`fsync`"),
-    ] {
-        let answers = of_database(lines);
-        assert_eq!(concerns(&answers), [expected], "{lines:?}");
-        let found = found(&answers);
-        assert!(found[0].risk().contains(says), "{found:?}");
-    }
-    assert_eq!(
-        concerns(&of_database(&[
-            (idle, "0"),
-            ("transaction_timeout", "30000")
-        ])),
-        []
-    );
 }
 
 #[test]
