@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use dlock_harness::wait::pause;
-use dlock_harness::{PostgresServer, RedisServer, until, until_ok};
+use dlock_harness::{PgBouncer, PostgresServer, RedisServer, until, until_ok};
 use dlock_runtime::{Config, Key, LockError, LockGuard, LockPool, LockRequest, LostCause};
 use dlock_tests::of_kind;
 use dlock_tests::served::{Served, TOPOLOGIES};
@@ -76,14 +76,25 @@ pub(crate) async fn on_postgres_handing_on(case: Case) {
     on_database(case, handing_on).await;
 }
 
+/// Behind `PgBouncer`, where each transaction may have another session.
+pub(crate) async fn on_postgres_pooled(case: Case) {
+    static POOLER: OnceLock<PgBouncer> = OnceLock::new();
+    let (schema, config) = new_schema();
+    config.migrate().await.unwrap();
+    let pooler = POOLER.get_or_init(|| postgres().pooled_by("transaction"));
+    let config = patient(pooler.url(&schema) + "&pooler=transaction");
+    case(LockPool::connect(config).await.unwrap()).await;
+    nobody_left(&schema).await;
+}
+
 /// A schema of its own in the one database, without tables.
 pub(crate) fn new_schema() -> (String, Config) {
     let schema = format!("case_{}", CASES.fetch_add(1, Ordering::Relaxed));
-    let config = more_patient(Config::new(postgres().url(&schema)));
+    let config = patient(postgres().url(&schema));
     (schema, config)
 }
 
-fn postgres() -> &'static PostgresServer {
+pub(crate) fn postgres() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(PostgresServer::start)
 }
@@ -92,6 +103,10 @@ async fn on_database(case: Case, set: fn(Config) -> Config) {
     let (schema, config) = new_schema();
     config.clone().migrate().await.unwrap();
     case(LockPool::connect(set(config)).await.unwrap()).await;
+    nobody_left(&schema).await;
+}
+
+async fn nobody_left(schema: &str) {
     let client = database_client().await;
     let now = "extract(epoch FROM clock_timestamp()) * 1000000";
     let left = format!(
