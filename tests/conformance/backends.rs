@@ -1,5 +1,6 @@
 //! The backends that a case runs on, and the helpers that all cases share. It tests nothing itself.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -81,7 +82,7 @@ pub(crate) async fn on_postgres_pooled(case: Case) {
     static POOLER: OnceLock<PgBouncer> = OnceLock::new();
     let (schema, config) = new_schema();
     config.migrate().await.unwrap();
-    let pooler = POOLER.get_or_init(|| postgres().pooled_by("transaction"));
+    let pooler = POOLER.get_or_init(|| postgres().pooled_by("transaction", "column"));
     let config = patient(pooler.url(&schema) + "&pooler=transaction");
     case(LockPool::connect(config).await.unwrap()).await;
     nobody_left(&schema).await;
@@ -127,8 +128,12 @@ pub(crate) async fn database_client() -> tokio_postgres::Client {
 }
 
 pub(crate) async fn database_as(role: &str) -> tokio_postgres::Client {
+    database_at(postgres().directory(), role).await
+}
+
+pub(crate) async fn database_at(socket: &Path, role: &str) -> tokio_postgres::Client {
     let mut config = tokio_postgres::Config::new();
-    config.host_path(postgres().directory()).user(role);
+    config.host_path(socket).user(role);
     let (client, connection) = config
         .dbname("postgres")
         .connect(tokio_postgres::NoTls)

@@ -106,8 +106,8 @@ impl PostgresServer {
     ///
     /// # Panics
     /// If it is not installed, with what to install.
-    pub fn pooled_by(&self, mode: &str) -> PgBouncer {
-        let directory = self.directory.join(mode);
+    pub fn pooled_by(&self, mode: &str, name: &str) -> PgBouncer {
+        let directory = self.directory.join(format!("{name}-{mode}"));
         std::fs::create_dir(&directory).expect("a directory");
         let (cluster, own) = (self.directory.display(), directory.display());
         let settings = format!(
@@ -161,6 +161,12 @@ impl PostgresServer {
 }
 
 impl PgBouncer {
+    /// Where its socket is.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// `postgres://…`, with the tables in this schema.
     #[must_use]
     pub fn url(&self, schema: &str) -> String {

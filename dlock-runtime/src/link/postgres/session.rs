@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::errors;
@@ -54,6 +55,8 @@ pub(super) struct Session {
     pub(super) statements: Vec<SessionStatement>,
     /// Reads and writes the socket.
     pub(super) io_task: Option<AbortHandle>,
+    /// Of a statement behind a pooler.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 pub(super) struct SessionStatement {
@@ -69,20 +72,84 @@ pub(super) struct Scans(Mutex<(u64, VecDeque<(u64, String)>)>);
 
 impl Session {
     pub(super) async fn send(
-        &self,
+        self: &Arc<Self>,
         ask: Ask,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let Some(statement) = self.statements.get(ask as usize) else {
             return Ok(Vec::new());
         };
-        if let Some(prepared) = &statement.prepared {
-            return self.client.query(prepared, params).await;
+        match &statement.prepared {
+            Some(prepared) => self.client.query(prepared, params).await,
+            None => self.send_in_turn(ask as usize, params).await,
         }
-        let typed = params.iter().copied().zip(statement.types.iter().cloned());
-        let typed: Vec<_> = typed.collect();
-        self.client.query_typed(&statement.text, &typed).await
     }
+
+    /// Behind a pooler, one statement is under way, even if its caller has gone: `PgBouncer` 1.18 gives the
+    /// session to another client when a statement is answered, though it may have passed on a part of the
+    /// next one already ("invalid frontend message type").
+    async fn send_in_turn(
+        self: &Arc<Self>,
+        at: usize,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let turn = self.turn.clone().lock_owned().await;
+        let types = self.statements.get(at).into_iter().flat_map(|it| &it.types);
+        let typed = params.iter().zip(types);
+        let typed: Vec<_> = typed
+            .map(|(it, of)| (Encoded::new(*it, of), of.clone()))
+            .collect();
+        let session = self.clone();
+        let answered = tokio::spawn(async move {
+            let _turn = turn;
+            let typed = typed
+                .iter()
+                .map(|(it, of)| (it as &(dyn ToSql + Sync), of.clone()));
+            let typed: Vec<_> = typed.collect();
+            let text = session.statements.get(at).map_or("", |it| &it.text);
+            session.client.query_typed(text, &typed).await
+        });
+        // It only fails with the runtime, which drops this future, too.
+        answered.await.unwrap_or_else(|_| Ok(Vec::new()))
+    }
+}
+
+/// A parameter that outlives its caller; `Err`: it can't be encoded, which no parameter of [`Ask`] does.
+#[derive(Debug)]
+struct Encoded(Result<Option<BytesMut>, String>);
+
+impl Encoded {
+    fn new(param: &(dyn ToSql + Sync), of: &Type) -> Self {
+        let mut bytes = BytesMut::new();
+        Self(match param.to_sql_checked(of, &mut bytes) {
+            Ok(IsNull::No) => Ok(Some(bytes)),
+            Ok(IsNull::Yes) => Ok(None),
+            Err(why) => Err(why.to_string()),
+        })
+    }
+}
+
+impl ToSql for Encoded {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match &self.0 {
+            Ok(Some(bytes)) => {
+                out.extend_from_slice(bytes);
+                Ok(IsNull::No)
+            }
+            Ok(None) => Ok(IsNull::Yes),
+            Err(why) => Err(why.as_str().into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    tokio_postgres::types::to_sql_checked!();
 }
 
 impl PostgresLink {
