@@ -95,19 +95,19 @@ impl Session {
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let turn = self.turn.clone().lock_owned().await;
         let types = self.statements.get(at).into_iter().flat_map(|it| &it.types);
-        let typed = params.iter().zip(types);
-        let typed: Vec<_> = typed
+        let owned = params.iter().zip(types);
+        let owned: Vec<_> = owned
             .map(|(it, of)| (Encoded::new(*it, of), of.clone()))
             .collect();
         let session = self.clone();
         let answered = tokio::spawn(async move {
             let _turn = turn;
-            let typed = typed
+            let binds = owned
                 .iter()
                 .map(|(it, of)| (it as &(dyn ToSql + Sync), of.clone()));
-            let typed: Vec<_> = typed.collect();
+            let binds: Vec<_> = binds.collect();
             let text = session.statements.get(at).map_or("", |it| &it.text);
-            session.client.query_typed(text, &typed).await
+            session.client.query_typed(text, &binds).await
         });
         // It only fails with the runtime, which drops this future, too.
         answered.await.unwrap_or_else(|_| Ok(Vec::new()))
