@@ -6,9 +6,9 @@
 # compiles most of the library once more: the compile-fail cases, the benches, and the page of what
 # the attribute writes. `--all` runs both, and what takes a night: processes of an older build beside
 # this one, 200 failovers, 50 reshards, measurements of a quorum, the fuzz targets, the large
-# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). If redis-server
-# or PostgreSQL is missing, it installs it where this user may, and otherwise says what to install. The last line says
-# what passed; if it is missing, something failed.
+# explorations, and the simulator for a simulated year (or DLOCK_SIM_HOURS). What is missing of
+# redis-server, PostgreSQL and, for `--rest`, PgBouncer, it installs where this user may, and otherwise
+# says what to install. The last line says what passed; if it is missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -139,6 +139,15 @@ on_each_topology() {
 }
 
 rest() {
+    if ! command -v pgbouncer >/dev/null 2>&1; then
+        echo "PgBouncer is not on PATH; trying to install it"
+        if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+            # The package may start a server; the tests do not use it.
+            apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends pgbouncer
+        elif command -v brew >/dev/null 2>&1; then
+            brew install pgbouncer
+        fi
+    fi
     # shellcheck disable=SC2086 # words
     cargo test --workspace --no-run --lib --test conformance --test faults --test wire $several_servers $built_again
     begin_beside rest_beside
@@ -154,6 +163,7 @@ rest() {
 rest_beside() {
     # The nodes of a quorum vote only once they are up for two minutes.
     tests --test conformance quorum -- --ignored
+    tests --test conformance postgres_pooled -- --ignored
     # Of each table, the default run has all rows at one server, and one on each of the others.
     DLOCK_TEST_ALL_CASES=1 tests --test faults unanswered -- --skip one_server --skip by_text --skip unanswered::without_scripts
     # The second is the long property tests.

@@ -1,12 +1,13 @@
 //! The backends that a case runs on, and the helpers that all cases share. It tests nothing itself.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use dlock_harness::wait::pause;
-use dlock_harness::{PostgresServer, RedisServer, until, until_ok};
+use dlock_harness::{PgBouncer, PostgresServer, RedisServer, until, until_ok};
 use dlock_runtime::{Config, Key, LockError, LockGuard, LockPool, LockRequest, LostCause};
 use dlock_tests::of_kind;
 use dlock_tests::served::{Served, TOPOLOGIES};
@@ -76,14 +77,25 @@ pub(crate) async fn on_postgres_handing_on(case: Case) {
     on_database(case, handing_on).await;
 }
 
+/// Behind `PgBouncer`, where each transaction may have another session.
+pub(crate) async fn on_postgres_pooled(case: Case) {
+    static POOLER: OnceLock<PgBouncer> = OnceLock::new();
+    let (schema, config) = new_schema();
+    config.migrate().await.unwrap();
+    let pooler = POOLER.get_or_init(|| postgres().pooled_by("transaction", "column"));
+    let config = patient(pooler.url(&schema) + "&pooler=transaction");
+    case(LockPool::connect(config).await.unwrap()).await;
+    nobody_left(&schema).await;
+}
+
 /// A schema of its own in the one database, without tables.
 pub(crate) fn new_schema() -> (String, Config) {
     let schema = format!("case_{}", CASES.fetch_add(1, Ordering::Relaxed));
-    let config = more_patient(Config::new(postgres().url(&schema)));
+    let config = patient(postgres().url(&schema));
     (schema, config)
 }
 
-fn postgres() -> &'static PostgresServer {
+pub(crate) fn postgres() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(PostgresServer::start)
 }
@@ -92,6 +104,10 @@ async fn on_database(case: Case, set: fn(Config) -> Config) {
     let (schema, config) = new_schema();
     config.clone().migrate().await.unwrap();
     case(LockPool::connect(set(config)).await.unwrap()).await;
+    nobody_left(&schema).await;
+}
+
+async fn nobody_left(schema: &str) {
     let client = database_client().await;
     let now = "extract(epoch FROM clock_timestamp()) * 1000000";
     let left = format!(
@@ -112,8 +128,12 @@ pub(crate) async fn database_client() -> tokio_postgres::Client {
 }
 
 pub(crate) async fn database_as(role: &str) -> tokio_postgres::Client {
+    database_at(postgres().directory(), role).await
+}
+
+pub(crate) async fn database_at(socket: &Path, role: &str) -> tokio_postgres::Client {
     let mut config = tokio_postgres::Config::new();
-    config.host_path(postgres().directory()).user(role);
+    config.host_path(socket).user(role);
     let (client, connection) = config
         .dbname("postgres")
         .connect(tokio_postgres::NoTls)

@@ -15,11 +15,11 @@ use crate::backends::{
 };
 
 on_every_backend!(
-    scripts:
+    pushed:
     with_permits_or_in_order,
     one_of_several_keys,
     a_grant_that_is_not_taken_yet;
-    many_holders:
+    many_holders_pushed:
     of_any_kind,
     a_body_is_stopped_before_its_renewal,
     a_holder_that_waited,

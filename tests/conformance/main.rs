@@ -3,7 +3,8 @@
 //! A case is an async function that gets a fresh pool. [`backends`] runs it on `memory://` in real
 //! time, on `memory://` under tokio's paused clock, and on a Redis server of its own, where nothing
 //! may be left afterwards; there also without local hand-off, so that the server decides each turn,
-//! and without scripts; and, where asked for, on three servers of which a quorum decides.
+//! and without scripts; on PostgreSQL; and, where asked for, behind `PgBouncer`, and on three servers of
+//! which a quorum decides.
 //! Tests without a second backend to compare with are separate: `namespaces` and `fleets` (several
 //! pools on one server), `global` and `shutting_down` (the process's own pools; each test in a
 //! process of its own), and `lock_order`, whose pools have another setting and whose events are
@@ -18,7 +19,8 @@
 /// Makes a test of each case, on each server that has what the case needs. Cases behind `seconds:`
 /// take some seconds, and do not run on memory in real time. Cases behind `scripts:` need more than
 /// a server without scripts offers, those behind `scripts_and_seconds:` both; those behind
-/// `many_holders:` and `many_holders_and_seconds:` are the same, of kinds that a quorum has too. Cases behind
+/// `many_holders:` and `many_holders_and_seconds:` are the same, of kinds that a quorum has too; those behind
+/// `pushed:` and `many_holders_pushed:` hear messages as well, which no pooler passes on. Cases behind
 /// `one_server:` ask for longer leases than nodes of a quorum can wait for when they start, or for
 /// records, which they do not keep. Cases behind `by_the_server:` are about the server's queue, and run only without local hand-off; those behind
 /// `handed_on:` are about long chains of local hand-offs, those behind `handed_on_with_writes:` need guarded writes, too. Cases behind `with_data:` get a [`data::Site`].
@@ -31,6 +33,8 @@ macro_rules! on_every_backend {
         $(; scripts_and_seconds: $($scripted_long:ident),* $(,)?)?
         $(; many_holders: $($many:ident),* $(,)?)?
         $(; many_holders_and_seconds: $($many_long:ident),* $(,)?)?
+        $(; pushed: $($pushed:ident),* $(,)?)?
+        $(; many_holders_pushed: $($many_pushed:ident),* $(,)?)?
         $(; by_the_server: $($turn:ident),* $(,)?)?
         $(; handed_on: $($handed:ident),* $(,)?)?
         $(; handed_on_with_writes: $($writes:ident),* $(,)?)?
@@ -38,12 +42,14 @@ macro_rules! on_every_backend {
     ) => {
         mod memory {
             each!(#[tokio::test] on_memory: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test] on_memory: $($($pushed)*)? $($($many_pushed)*)?);
             each!(#[tokio::test] on_memory_handing_on: $($($handed)*)? $($($writes)*)?);
             each!(#[tokio::test] on_memory_with_data: $($($data)*)?);
         }
 
         mod memory_paused {
             each!(#[tokio::test(start_paused = true)] on_memory: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory: $($($pushed)*)? $($($many_pushed)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory_by_the_server: $($($turn)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory_handing_on: $($($handed)*)? $($($writes)*)?);
@@ -52,6 +58,7 @@ macro_rules! on_every_backend {
 
         mod redis {
             each!(#[tokio::test] on_redis: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test] on_redis: $($($pushed)*)? $($($many_pushed)*)?);
             each!(#[tokio::test] on_redis: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
             each!(#[tokio::test] on_redis_handing_on: $($($handed)*)? $($($writes)*)?);
             each!(#[tokio::test] on_redis_with_data: $($($data)*)?);
@@ -59,6 +66,7 @@ macro_rules! on_every_backend {
 
         mod redis_by_the_server {
             each!(#[tokio::test] on_redis_by_the_server: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test] on_redis_by_the_server: $($($pushed)*)? $($($many_pushed)*)?);
             each!(#[tokio::test] on_redis_by_the_server: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
             each!(#[tokio::test] on_redis_by_the_server: $($($turn)*)?);
         }
@@ -69,14 +77,20 @@ macro_rules! on_every_backend {
 
         mod postgres {
             each!(#[tokio::test] on_postgres: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+            each!(#[tokio::test] on_postgres: $($($pushed)*)? $($($many_pushed)*)?);
             each!(#[tokio::test] on_postgres: $($($long)*)? $($($scripted_long)*)? $($($many_long)*)?);
             each!(#[tokio::test] on_postgres_handing_on: $($($handed)*)?);
             each!(#[tokio::test] on_postgres_by_the_server: $($($turn)*)?);
         }
 
+        mod postgres_pooled {
+            each!(#[tokio::test] #[ignore = "needs PgBouncer; with --rest"]
+                on_postgres_pooled: $($case)* $($($lease)*)? $($($scripted)*)? $($($many)*)?);
+        }
+
         mod quorum {
             each!(#[tokio::test] #[ignore = "the servers vote after two minutes; with --rest"]
-                on_quorum: $($case)* $($($long)*)? $($($many)*)? $($($many_long)*)?);
+                on_quorum: $($case)* $($($long)*)? $($($many)*)? $($($many_pushed)*)? $($($many_long)*)?);
         }
     };
     // The first list is empty.

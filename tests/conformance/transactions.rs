@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, IsolationLevel};
 
 use crate::backends::{
-    LONG, database_as, database_client, is_lost, ms, new_schema, settled, soon, url_as,
+    LONG, database_as, database_at, database_client, is_lost, ms, new_schema, patient, postgres,
+    settled, soon, url_as,
 };
 
 const LEVELS: [IsolationLevel; 3] = [
@@ -486,5 +487,34 @@ async fn a_missing_right_is_named() {
         refused(&lock.check_in(&transaction).await.unwrap_err(), named);
         transaction.rollback().await.unwrap();
         execute(format!("GRANT {right} ON {on} TO {bank}")).await;
+    }
+}
+
+/// Behind `PgBouncer` in either mode waiters get their turn, and transactions check their locks.
+#[tokio::test]
+#[ignore = "needs PgBouncer; with --rest"]
+async fn postgres_pooled_transactions() {
+    for (mode, option) in [("session", ""), ("transaction", "&pooler=transaction")] {
+        let (schema, config) = new_schema();
+        config.migrate().await.unwrap();
+        let pooler = postgres().pooled_by(mode, "checked");
+        let url = pooler.url(&schema) + option;
+        let [pool, other] = [(); 2].map(|()| LockPool::connect(patient(&*url)));
+        let (pool, other) = (pool.await.unwrap(), other.await.unwrap());
+        for _ in 0..5 {
+            let first = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+            let waits = tokio::spawn(other.lock("k").wait(LONG).acquire());
+            let has_waiter = async || {
+                let shown = pool.admin().show("k").await.unwrap();
+                shown.is_some_and(|lock| !lock.waiters().is_empty())
+            };
+            soon("it waits", has_waiter).await;
+            first.release().await.unwrap();
+            let next = waits.await.unwrap().unwrap();
+            let mut client = database_at(pooler.directory(), "postgres").await;
+            let transaction = checked(&mut client, LEVELS[0], &next).await;
+            transaction.commit().await.unwrap();
+            next.release().await.unwrap();
+        }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! * [`wait`]: wait for a condition under a hard cap; nothing here ever sleeps and hopes.
 //! * [`server`]: a private `redis-server`, and a recorder of what reached it.
-//! * [`postgres`]: a private cluster of PostgreSQL.
+//! * [`postgres`]: a private cluster of PostgreSQL, and `PgBouncer` before it.
 //! * [`certificates`]: an authority for a server with TLS.
 //! * [`clock`]: servers whose clocks are set.
 //! * [`sharded`]: a server that refuses commands with keys of several hash slots.
@@ -54,7 +54,7 @@ pub use clock::{Clock, Clocks};
 pub use cluster::Cluster;
 pub use fake::{Fake, Says};
 pub use history::{Interval, check_exclusive, now_ns};
-pub use postgres::PostgresServer;
+pub use postgres::{PgBouncer, PostgresServer};
 pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};
 pub use server::{Monitor, RedisServer};
 pub use sharded::Sharded;

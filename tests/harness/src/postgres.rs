@@ -1,10 +1,11 @@
 //! A private cluster of PostgreSQL: own directory, a unix socket in it, gone with its handle or with the
-//! process of the test.
+//! process of the test; and `PgBouncer` before it.
 //!
 //! The server refuses to run as root, so as root it runs as `postgres` or `nobody`. Without a flush to the
 //! disk: no test here cuts the power.
 
 use std::os::unix::fs::chown;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,6 +20,17 @@ const READY_CAP: Duration = Duration::from_secs(30);
 /// Ends the server and removes its directory when the pipe that only the test's process holds open ends.
 const WATCH: &str = r#"read -r _; pid=$(head -n 1 "$0/data/postmaster.pid"); kill -QUIT "$pid"
 for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done; rm -rf "$0""#;
+
+/// Starts `PgBouncer`, and ends it when that pipe ends.
+const BOUNCE: &str = r#""$0" "$1" & read -r _; kill -KILL $!"#;
+
+/// A running `PgBouncer`. Dropping it ends it, and its cluster must outlive it.
+#[derive(Debug)]
+#[must_use = "dropping it ends the pooler"]
+pub struct PgBouncer {
+    directory: PathBuf,
+    shell: Child,
+}
 
 /// A running cluster. Dropping it ends it.
 #[derive(Debug)]
@@ -160,6 +172,50 @@ impl PostgresServer {
         said.status.success().then_some(rows)
     }
 
+    /// Starts `PgBouncer` before it, which gives a client a session for a `transaction` or for its `session`.
+    ///
+    /// # Panics
+    /// If it is not installed, with what to install.
+    pub fn pooled_by(&self, mode: &str, name: &str) -> PgBouncer {
+        let directory = self.directory.join(format!("{name}-{mode}"));
+        std::fs::create_dir(&directory).expect("a directory");
+        let (cluster, own) = (self.directory.display(), directory.display());
+        let settings = format!(
+            "[databases]\n\
+             postgres = host={cluster} user=postgres\n\
+             [pgbouncer]\n\
+             auth_type = any\n\
+             pool_mode = {mode}\n\
+             listen_addr =\n\
+             listen_port = 5432\n\
+             unix_socket_dir = {own}\n\
+             max_client_conn = 1000\n\
+             default_pool_size = 100\n"
+        );
+        let file = directory.join("ini");
+        std::fs::write(&file, settings).expect("write its settings");
+        let log = std::fs::File::create(directory.join("log")).expect("a log");
+        let mut shell = Command::new("sh");
+        if let Some((uid, gid)) = unprivileged() {
+            chown(&directory, Some(uid), Some(gid)).expect("give the directory away");
+            shell.uid(uid).gid(gid);
+        }
+        shell
+            .args(["-c", BOUNCE])
+            .arg(binary("pgbouncer"))
+            .arg(file);
+        shell.current_dir(&directory).stdin(Stdio::piped());
+        let shell = shell.stdout(Stdio::null()).stderr(log).spawn();
+        let pooler = PgBouncer {
+            shell: shell.expect("a shell"),
+            directory,
+        };
+        until_blocking("PgBouncer listens", READY_CAP, || {
+            UnixStream::connect(pooler.directory.join(".s.PGSQL.5432")).is_ok()
+        });
+        pooler
+    }
+
     /// Where its socket is.
     #[must_use]
     pub fn directory(&self) -> &Path {
@@ -186,6 +242,28 @@ impl PostgresServer {
     pub fn url(&self, schema: &str) -> String {
         let directory = self.directory.display();
         format!("postgres://postgres@/postgres?host={directory}&schema={schema}")
+    }
+}
+
+impl PgBouncer {
+    /// Where its socket is.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// `postgres://…`, with the tables in this schema.
+    #[must_use]
+    pub fn url(&self, schema: &str) -> String {
+        let directory = self.directory.display();
+        format!("postgres://postgres@/postgres?host={directory}&schema={schema}")
+    }
+}
+
+impl Drop for PgBouncer {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
     }
 }
 
@@ -263,7 +341,7 @@ fn spawn(directory: &Path, settings: &[String]) -> Child {
 
 fn binary(name: &str) -> PathBuf {
     postgres_program(name).unwrap_or_else(|| {
-        panic!("`{name}` of PostgreSQL 13 or newer not found: apt-get install postgresql (first put `create_main_cluster = false` into /etc/postgresql-common/createcluster.conf), or brew install postgresql")
+        panic!("`{name}` of PostgreSQL 13 or newer, or PgBouncer, not found: apt-get install postgresql pgbouncer (first put `create_main_cluster = false` into /etc/postgresql-common/createcluster.conf), or brew install postgresql pgbouncer")
     })
 }
 
@@ -272,6 +350,7 @@ fn binary(name: &str) -> PathBuf {
 pub fn postgres_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|it| it.join(name));
+    let on_path = on_path.chain([Path::new("/usr/sbin").join(name)]);
     let versions = std::fs::read_dir("/usr/lib/postgresql");
     let versions = versions.into_iter().flatten().flatten();
     let mut versions: Vec<_> = versions

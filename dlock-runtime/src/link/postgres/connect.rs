@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::SslMode;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Transaction, tls::NoTlsStream};
 
 use super::errors;
@@ -363,21 +364,24 @@ pub(crate) async fn migrate(
     })
 }
 
-/// Executes the statements of a check in a transaction of the user's. `None`: it is not held; `false`: the
-/// transaction is nested.
+/// Executes the statements of a check in a transaction of the user's; unnamed, for a pooler may stand in
+/// between. `None`: it is not held; `false`: the transaction is nested.
 pub(crate) async fn check_in(
     transaction: &Transaction<'_>,
     (begin, sql): (&str, &str),
     (keys, epochs): (&[String], &[i64]),
 ) -> Result<Option<bool>, CommandError> {
-    let meaning = |error: tokio_postgres::Error| errors::of_connecting(&error);
-    let is_inside = transaction.execute(begin, &[]).await;
+    let is_inside = transaction.batch_execute(begin).await;
     is_inside.map_err(|it| errors::of_check(&it, "USAGE on the schema, SELECT on the table"))?;
-    let held = transaction.query_opt(sql, &[&keys, &epochs]).await;
+    let binds: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&keys, Type::TEXT_ARRAY), (&epochs, Type::INT8_ARRAY)];
+    let held = transaction.query_typed(sql, &binds).await;
     let held = held.map_err(|error| errors::of_check(&error, "UPDATE (epoch) on the table"))?;
-    if held.is_none() {
+    if held.is_empty() {
         return Ok(None);
     }
-    let row = transaction.query_one(statements::IS_OUTERMOST, &[]).await;
-    session::read(&row.map_err(meaning)?, 0).map(Some)
+    let rows = transaction.query_typed(statements::IS_OUTERMOST, &[]).await;
+    let rows = rows.map_err(|error| errors::of_connecting(&error))?;
+    let row = rows.first().ok_or_else(session::strange)?;
+    session::read(row, 0).map(Some)
 }

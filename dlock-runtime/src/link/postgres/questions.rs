@@ -107,7 +107,7 @@ impl PostgresLink {
         params: &[(&(dyn ToSql + Sync), Type)],
         until: Instant,
     ) -> Result<Vec<Row>, CommandError> {
-        let asked = self.session.client.query_typed(text, params);
+        let asked = self.send_in_turn(text, params.iter().cloned());
         let (rows, _) = self.answer(asked, true, until).await?;
         Ok(rows)
     }

@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::batches::WaitingOrder;
@@ -45,11 +46,13 @@ pub(crate) struct PostgresLink {
 
 /// What sends statements, and is told by their answers.
 pub(crate) struct Session {
-    pub(super) client: Client,
+    client: Arc<Client>,
     /// In the order of [`Ask::ALL`].
     pub(super) statements: Vec<SessionStatement>,
     /// Reads and writes the socket.
     io_task: Option<AbortHandle>,
+    /// Of a statement that is not prepared.
+    turn: Arc<tokio::sync::Mutex<()>>,
     pub(super) orders: Mutex<BatcherState<WaitingOrder>>,
     pub(super) clock: Clock,
     command_timeout: Duration,
@@ -85,10 +88,71 @@ impl Session {
         if let Some(prepared) = &statement.prepared {
             return self.client.query(prepared, params).await;
         }
-        let typed = params.iter().copied().zip(statement.types.iter().cloned());
-        let typed: Vec<_> = typed.collect();
-        self.client.query_typed(&statement.text, &typed).await
+        let params = params.iter().copied().zip(statement.types.iter().cloned());
+        self.send_in_turn(&statement.text, params).await
     }
+
+    /// Sends a statement that is not prepared. Behind a pooler, one statement is under way, even if its caller
+    /// has gone: `PgBouncer` 1.18 gives the session to another client when a statement is answered, though
+    /// it may have passed on a part of the next one already ("invalid frontend message type").
+    pub(super) async fn send_in_turn<'p>(
+        &self,
+        text: &str,
+        params: impl Iterator<Item = (&'p (dyn ToSql + Sync), Type)>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let owned = params.map(|(it, of)| (Encoded::new(it, &of), of));
+        let owned: Vec<_> = owned.collect();
+        let (client, text) = (self.client.clone(), text.to_owned());
+        let turn = self.turn.clone().lock_owned().await;
+        let answered = tokio::spawn(async move {
+            let _turn = turn;
+            let binds = owned
+                .iter()
+                .map(|(it, of)| (it as &(dyn ToSql + Sync), of.clone()));
+            let binds: Vec<_> = binds.collect();
+            client.query_typed(&text, &binds).await
+        });
+        // It only fails with the runtime, which drops this future, too.
+        answered.await.unwrap_or_else(|_| Ok(Vec::new()))
+    }
+}
+
+/// A parameter that outlives its caller; `Err`: it can't be encoded, which no parameter of [`Ask`] does.
+#[derive(Debug)]
+struct Encoded(Result<Option<BytesMut>, String>);
+
+impl Encoded {
+    fn new(param: &(dyn ToSql + Sync), of: &Type) -> Self {
+        let mut bytes = BytesMut::new();
+        Self(match param.to_sql_checked(of, &mut bytes) {
+            Ok(IsNull::No) => Ok(Some(bytes)),
+            Ok(IsNull::Yes) => Ok(None),
+            Err(why) => Err(why.to_string()),
+        })
+    }
+}
+
+impl ToSql for Encoded {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match &self.0 {
+            Ok(Some(bytes)) => {
+                out.extend_from_slice(bytes);
+                Ok(IsNull::No)
+            }
+            Ok(None) => Ok(IsNull::Yes),
+            Err(why) => Err(why.as_str().into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    tokio_postgres::types::to_sql_checked!();
 }
 
 impl PostgresLink {
@@ -126,9 +190,10 @@ impl Session {
         server_clock: ServerClock,
     ) -> Self {
         Self {
-            client,
+            client: Arc::new(client),
             statements,
             io_task,
+            turn: Arc::default(),
             orders: Mutex::new(BatcherState::new(MOST, Takes::OneSort)),
             clock,
             command_timeout,
