@@ -18,6 +18,8 @@ mod push;
 mod questions;
 mod session;
 mod statements;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
