@@ -460,6 +460,7 @@ async fn a_missing_right_is_named() {
         ("SELECT", format!("{schema}.waiter"), "SELECT on"),
         ("INSERT", format!("{schema}.waiter"), "INSERT on"),
         ("UPDATE", format!("{schema}.waiter"), "UPDATE on"),
+        ("DELETE", format!("{schema}.lock"), "DELETE on"),
         ("DELETE", format!("{schema}.waiter"), "DELETE on"),
     ] {
         execute(format!("REVOKE {right} ON {on} FROM {shop}")).await;

@@ -1,10 +1,12 @@
-//! Where a storm rages: one server, sentinels, a cluster or nodes of a quorum, and how each of them
-//! loses a server.
+//! Where a storm rages: one server, sentinels, a cluster, nodes of a quorum or PostgreSQL, and how each of
+//! them loses a server.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlock_harness::{Cluster, MASTER, RedisServer, Watched, until};
+use dlock_harness::{Cluster, MASTER, PostgresServer, RedisServer, Watched, until};
+use dlock_runtime::Config;
+use dlock_tests::locks;
 use dlock_tests::served::uptime;
 
 use crate::fleet::CAP;
@@ -13,6 +15,9 @@ use crate::fleet::CAP;
 pub(crate) const TTL: Duration = Duration::from_millis(1_500);
 
 const MASTERS: usize = 3;
+
+/// Of the tables.
+const SCHEMA: &str = "storm";
 
 /// Nobody takes the place of a master that only stalls, on a busy machine.
 const STEADY: Duration = Duration::from_secs(60);
@@ -32,6 +37,7 @@ pub(crate) enum Ground {
     /// Its masters have replicas.
     Cluster(Cluster),
     Nodes(Vec<RedisServer>),
+    Database(PostgresServer),
 }
 
 impl Ground {
@@ -44,6 +50,12 @@ impl Ground {
                 let ground = Self::Nodes((0..3).map(|_| RedisServer::start()).collect());
                 ground.all_vote().await;
                 ground
+            }
+            "postgres" => {
+                let server = PostgresServer::start();
+                let config = Config::new(server.url(SCHEMA));
+                config.migrate().await.unwrap();
+                Self::Database(server)
             }
             other => panic!("no ground {other:?}"),
         }
@@ -58,6 +70,7 @@ impl Ground {
                 let hosts: Vec<_> = nodes.iter().map(|it| it.addr().to_string()).collect();
                 format!("redlock://{}", hosts.join(","))
             }
+            Self::Database(server) => server.url(SCHEMA),
         }
     }
 
@@ -80,13 +93,44 @@ impl Ground {
             Self::Watched(watched) => &watched.servers,
             Self::Cluster(cluster) => &cluster.nodes,
             Self::Nodes(nodes) => nodes,
+            Self::Database(_) => &[],
+        }
+    }
+
+    /// Deletes what a server stores of a lock, if that server is ready.
+    pub(crate) async fn deletes(&self, lock: &str) {
+        if let Self::Database(server) = self {
+            // Not its record, which is in the same row.
+            let text = format!(
+                "UPDATE {SCHEMA}.lock SET version = version + 1, holder = '', ends = 0, sole = NULL WHERE key = '{lock}'"
+            );
+            server.try_sql(&text);
+            return;
+        }
+        let server = &self.servers()[self.has(lock).await];
+        let _ = server.try_cmd(&["DEL", lock]).await; // its node may not be ready yet
+    }
+
+    /// Waits until nothing is left but counters.
+    pub(crate) async fn is_free(&self, cap: Duration) {
+        locks::until_only_counters(self.servers(), cap).await;
+        if let Self::Database(server) = self {
+            let now = "extract(epoch FROM clock_timestamp()) * 1000000";
+            let left = format!(
+                "SELECT key FROM {SCHEMA}.lock WHERE greatest(ends, record_ends) > {now}
+                UNION ALL SELECT key FROM {SCHEMA}.waiter WHERE alive_until > {now}"
+            );
+            until("nothing is left", cap, async || {
+                server.sql(&left).is_empty()
+            })
+            .await;
         }
     }
 
     /// The number of the server that has this key; of a quorum, of any.
     pub(crate) async fn has(&self, key: &str) -> usize {
         match self {
-            Self::OneServer(_) | Self::Nodes(_) => 0,
+            Self::OneServer(_) | Self::Nodes(_) | Self::Database(_) => 0,
             Self::Watched(watched) => watched.named_by(0).await,
             Self::Cluster(cluster) => cluster.owner(cluster.slot(key).await).await,
         }
@@ -96,6 +140,9 @@ impl Ground {
     pub(crate) async fn cuts(&self) {
         for server in self.servers() {
             server.cmd(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+        }
+        if let Self::Database(server) = self {
+            server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dlock'");
         }
     }
 
@@ -132,6 +179,10 @@ impl Ground {
                 cluster.nodes[old].restart();
                 cluster.agrees(MASTERS).await;
                 cluster.replicated(new, old).await;
+            }
+            Self::Database(server) => {
+                server.crash();
+                server.restart();
             }
             Self::Nodes(nodes) => {
                 let node = &nodes[nth % nodes.len()];

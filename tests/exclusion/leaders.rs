@@ -227,5 +227,5 @@ macro_rules! on_grounds {
 }
 
 mod of_many_leaders_no_two_lead {
-    on_grounds!(one_server, sentinels, a_cluster, a_quorum);
+    on_grounds!(one_server, sentinels, a_cluster, a_quorum, postgres);
 }

@@ -9,6 +9,8 @@
 //! `leaders` changes the leader again and again. `once_per` storms at jobs that run once per period.
 //! Both do so on each `ground`.
 //!
+//! `transfers` are transactions in PostgreSQL that check their locks.
+//!
 //! `kinds` is about the kinds with several holders, whose holds `dlock_tests::overlaps` checks. `item` is
 //! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head), by `holders`
 //! (killed holders) and by `two_builds`.
@@ -31,6 +33,7 @@ mod leaders;
 mod once_per;
 mod processes;
 mod threads;
+mod transfers;
 mod turns;
 mod two_builds;
 mod waiters;

@@ -16,7 +16,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Action, Child, Matcher, Proxy, Trigger, all_cases};
-use dlock_tests::{Seeded, locks};
+use dlock_tests::Seeded;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
@@ -205,8 +205,7 @@ async fn disturb(ground: &Ground, proxy: Option<&Proxy>, is_over: &Cell<bool>) -
             2 => (Matcher::script().containing(":done"), Action::CutAfter),
             _ => {
                 for lock in LOCKS {
-                    let server = &ground.servers()[ground.has(lock).await];
-                    let _ = server.try_cmd(&["DEL", lock]).await; // its node may not be ready yet
+                    ground.deletes(lock).await;
                 }
                 continue;
             }
@@ -260,7 +259,7 @@ async fn each_runs_once_per_period(ground: Ground) {
     assert!(is_storm && many("told") > 0, "it proves nothing");
     assert!(many("recorded") > 2, "few succeed");
     // Each record ends with its period.
-    locks::until_only_counters(ground.servers(), CLAIM + TTL + SLACK).await;
+    ground.is_free(CLAIM + TTL + SLACK).await;
 }
 
 fn jobs<'a>(lines: &'a [Line], stops: &[Stop]) -> BTreeMap<&'a str, Job<'a>> {
@@ -472,5 +471,5 @@ macro_rules! on_grounds {
 }
 
 mod of_jobs_that_twenty_processes_fire {
-    on_grounds!(one_server, sentinels, a_cluster);
+    on_grounds!(one_server, sentinels, a_cluster, postgres);
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use dlock_runtime::{AfterCrash, LockError, LockGuard, LockPool, Release};
+use dlock_runtime::{AfterCrash, LockError, LockGuard, LockPool, Refusal, Release};
 use dlock_tests::Seeded;
 use tokio::time::{sleep, timeout};
 
@@ -98,6 +98,9 @@ impl Firing<'_> {
             Ok(Err(LockError::Busy { .. })) => notes("busy", 0),
             Ok(Err(LockError::Lost { .. })) => notes("lost", 0),
             Ok(Err(LockError::Unavailable { .. })) => notes("unavailable", 0),
+            Ok(Err(LockError::Refused { reason, .. })) if reason == Refusal::Loading => {
+                notes("unavailable", 0);
+            }
             Ok(Err(error)) => panic!("{error:?}"),
         }
     }

@@ -2,7 +2,7 @@
 //! each test with a server of its own.
 //!
 //! `lab` starts servers and commands; `run`, `lost` and `once_per` are about `dlock run`, `lead` about `dlock lead`,
-//! `look` about the commands that look, `terminal` about what needs a terminal, `words` about what is said of mistakes,
+//! `look` about the commands that look, `migrate` about PostgreSQL, `terminal` about what needs a terminal, `words` about what is said of mistakes,
 //! `settings` about the environment, and `page` about what the page says; `pictures` draws those of
 //! the page, by `drawing`, from a `scene`.
 
@@ -17,6 +17,7 @@ mod lab;
 mod lead;
 mod look;
 mod lost;
+mod migrate;
 mod once_per;
 mod page;
 mod pictures;

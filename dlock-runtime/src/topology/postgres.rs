@@ -3,11 +3,10 @@
 //!
 //! `connections` is not heeded: statements of all callers follow each other on one connection.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, Id};
-use tokio::task::AbortHandle;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::link::clock::Clock;
@@ -15,36 +14,24 @@ use crate::link::command_error::{self, CommandError};
 use crate::link::offers::Offers;
 use crate::link::postgres::{PostgresLink, PostgresPlan};
 use crate::link::{Answer, Backend, Link, Listener, WatchdogKind};
+use crate::topology::runtimes::{Departure, Kept, Runtimes};
 use crate::topology::server::slot::{Slot, Slotted};
 use crate::values::config::{PostgresAddress, Settings};
 use crate::values::moment::Moment;
-use crate::values::process::Home;
 
 #[derive(Debug)]
-pub(crate) struct Postgres(Arc<PostgresPool>);
-
-#[derive(Debug)]
-struct PostgresPool {
-    home: Home,
+pub(crate) struct Postgres {
     plan: Arc<PostgresPlan>,
-    /// A handful of entries.
-    runtimes: Mutex<Vec<(Id, Arc<OneLink>)>>,
+    runtimes: Arc<Runtimes<OneLink>>,
 }
 
 /// The connection of one runtime.
 #[derive(Debug, Default)]
-struct OneLink {
-    slot: Arc<Slot<PostgresLink>>,
-    /// The task that checks it while it is idle.
-    caretaker: OnceLock<AbortHandle>,
-}
+struct OneLink(Arc<Slot<PostgresLink>>);
 
 impl Drop for OneLink {
     fn drop(&mut self) {
-        if let Some(caretaker) = self.caretaker.get() {
-            caretaker.abort();
-        }
-        self.slot.abandon();
+        self.0.abandon();
     }
 }
 
@@ -66,65 +53,29 @@ impl Slotted for PostgresLink {
 
 impl Postgres {
     pub(crate) fn new(address: &Arc<PostgresAddress>, settings: &Arc<Settings>) -> Self {
-        Self(Arc::new(PostgresPool {
-            home: Home::here(),
+        Self {
             plan: Arc::new(PostgresPlan::new(address, settings, Clock::real())),
-            runtimes: Mutex::default(),
-        }))
-    }
-}
-
-impl PostgresPool {
-    fn all(&self) -> Vec<Arc<OneLink>> {
-        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        runtimes.iter().map(|(_, link)| link.clone()).collect()
-    }
-
-    fn known(&self, runtime: Id) -> Option<Arc<OneLink>> {
-        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = runtimes.iter().find(|(id, _)| *id == runtime);
-        known.map(|(_, link)| link.clone())
+            runtimes: Runtimes::new(),
+        }
     }
 
     /// The place of a runtime's connection, with the task that looks after it.
-    fn welcome(self: &Arc<Self>, runtime: &Handle) -> Result<Arc<OneLink>, CommandError> {
-        if let Some(known) = self.known(runtime.id()) {
+    fn welcome(&self, runtime: &Handle) -> Result<Arc<Kept<OneLink>>, CommandError> {
+        if let Some(known) = self.runtimes.known(runtime.id()) {
             return Ok(known);
         }
-        command_error::runtime_with_timers()?;
-        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = runtimes.iter().find(|(id, _)| *id == runtime.id());
-        let link = known.map_or_else(Arc::<OneLink>::default, |(_, link)| link.clone());
-        if known.is_none() {
-            runtimes.push((runtime.id(), link.clone()));
-        }
-        drop(runtimes);
-        link.caretaker.get_or_init(|| {
-            let departure = LinkDeparture {
-                pool: Arc::downgrade(self),
-                runtime: runtime.id(),
-            };
-            // A runtime that is shutting down drops this task at once.
-            runtime.spawn(look_after(departure)).abort_handle()
-        });
-        Ok(link)
-    }
-
-    fn forget(&self, runtime: Id) {
-        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = runtimes.iter().position(|(id, _)| *id == runtime);
-        let gone = at.map(|at| runtimes.swap_remove(at));
-        drop(runtimes); // before what it had is dropped
-        drop(gone);
+        let plan = self.plan.clone();
+        self.runtimes
+            .welcome(runtime, OneLink::default, |it| look_after(it, plan))
     }
 
     fn was_heard_lately(&self, link: &PostgresLink, now: Moment) -> bool {
         link.idle(now) < self.plan.settings.health_check_interval * 3
     }
 
-    async fn link(self: &Arc<Self>, within: Duration) -> Result<Arc<PostgresLink>, CommandError> {
+    async fn link(&self, within: Duration) -> Result<Arc<PostgresLink>, CommandError> {
         let place = self.welcome(&command_error::current_runtime()?)?;
-        let link = place.slot.link(&self.plan, within).await?;
+        let link = place.0.link(&self.plan, within).await?;
         if self.was_heard_lately(&link, self.plan.clock.now()) {
             return Ok(link);
         }
@@ -135,13 +86,13 @@ impl PostgresPool {
         if link.works() {
             return Ok(link);
         }
-        place.slot.link(&self.plan, within).await
+        place.0.link(&self.plan, within).await
     }
 }
 
 impl Backend for Postgres {
     fn clock(&self) -> Clock {
-        self.0.plan.clock
+        self.plan.clock
     }
 
     fn offers(&self) -> Offers {
@@ -153,42 +104,41 @@ impl Backend for Postgres {
     }
 
     fn listen(&self, listener: Weak<dyn Listener>) {
-        self.0.plan.listen(listener);
+        self.plan.listen(listener);
     }
 
     fn ready(&self, _: &str, now: Moment) -> Option<Arc<dyn Link>> {
         let here = Handle::try_current().ok()?;
-        let link = self.0.known(here.id())?.slot.usable()?;
-        self.0
-            .was_heard_lately(&link, now)
+        let link = self.runtimes.look(here.id(), |it| it.0.usable())?;
+        self.was_heard_lately(&link, now)
             .then_some(link as Arc<dyn Link>)
     }
 
     fn connect<'a>(&'a self, _: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
-        Box::pin(async move { Ok(self.0.link(within).await? as Arc<dyn Link>) })
+        Box::pin(async move { Ok(self.link(within).await? as Arc<dyn Link>) })
     }
 
     fn prepare(&self, runtime: &Handle, _: &str) {
         let _inside = runtime.enter();
         // An error is that of the command that needs the connection.
-        if let Ok(place) = self.0.welcome(runtime)
-            && !place.slot.works()
+        if let Ok(place) = self.welcome(runtime)
+            && !place.0.works()
         {
-            place.slot.begin(&self.0.plan);
+            place.0.begin(&self.plan);
         }
     }
 
     fn any_ready(&self, _: &str) -> Option<Arc<dyn Link>> {
-        let now = self.0.plan.clock.now();
-        let all = self.0.all();
-        let usable = all.iter().filter_map(|it| it.slot.usable());
+        let now = self.plan.clock.now();
+        let all = self.runtimes.all();
+        let usable = all.iter().filter_map(|it| it.0.usable());
         let last = usable.min_by_key(|link| link.idle(now))?;
         Some(last)
     }
 
     fn connections(&self) -> usize {
-        let all = self.0.all();
-        all.iter().filter(|it| it.slot.live().is_some()).count()
+        let all = self.runtimes.all();
+        all.iter().filter(|it| it.0.live().is_some()).count()
     }
 }
 
@@ -196,48 +146,23 @@ impl Backend for Postgres {
 const SWEEPS: Duration = Duration::from_secs(3600);
 
 /// Asks an idle connection for a sign of life, and sweeps.
-async fn look_after(departure: LinkDeparture) {
+async fn look_after(departure: Departure<OneLink>, plan: Arc<PostgresPlan>) {
+    let (settings, clock) = (plan.settings.clone(), plan.clock);
+    drop(plan);
+    let (pause, within) = (settings.health_check_interval, settings.command_timeout);
     let mut next_sweep = Instant::now();
     loop {
-        let Some(pool) = departure.pool.upgrade() else {
+        tokio::time::sleep(pause).await;
+        let Some(place) = departure.kept() else {
             return;
         };
-        let settings = pool.plan.settings.clone();
-        let clock = pool.plan.clock;
-        drop(pool);
-        tokio::time::sleep(settings.health_check_interval).await;
-        let Some(pool) = departure.pool.upgrade() else {
-            return;
+        let Some(link) = place.0.live() else {
+            continue;
         };
-        let Some(place) = pool.known(departure.runtime) else {
-            return;
-        };
-        drop(pool);
-        if let Some(link) = place.slot.live() {
-            if Instant::now() >= next_sweep && link.sweep(settings.command_timeout).await.is_ok() {
-                next_sweep = Instant::now() + SWEEPS;
-            }
-            while link.works()
-                && link.idle(clock.now()) >= settings.health_check_interval
-                && link.ping(settings.command_timeout).await.is_err()
-            {}
+        if Instant::now() >= next_sweep {
+            let _ = link.sweep(within).await; // the next one does the rest
+            next_sweep = Instant::now() + SWEEPS;
         }
-    }
-}
-
-/// Removes a runtime's connection when its caretaker is dropped, at the latest when the runtime is.
-struct LinkDeparture {
-    pool: Weak<PostgresPool>,
-    runtime: Id,
-}
-
-impl Drop for LinkDeparture {
-    fn drop(&mut self) {
-        // A forked child drops the tasks that it inherited, too, but the table is the parent's.
-        if let Some(pool) = self.pool.upgrade()
-            && !pool.home.is_elsewhere()
-        {
-            pool.forget(self.runtime);
-        }
+        while link.works() && link.idle(clock.now()) >= pause && link.ping(within).await.is_err() {}
     }
 }

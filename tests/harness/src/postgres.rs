@@ -8,22 +8,27 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::server::port::{self, Claim};
 use crate::wait::until_blocking;
 
 const READY_CAP: Duration = Duration::from_secs(30);
 
 /// Ends the server and removes its directory when the pipe that only the test's process holds open ends.
-const WATCH: &str = r#"read -r _; kill -QUIT "$0"
-for _ in $(seq 100); do kill -0 "$0" 2>/dev/null || break; sleep 0.1; done; rm -rf "$1""#;
+const WATCH: &str = r#"read -r _; pid=$(head -n 1 "$0/data/postmaster.pid"); kill -QUIT "$pid"
+for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done; rm -rf "$0""#;
 
 /// A running cluster. Dropping it ends it.
 #[derive(Debug)]
 #[must_use = "dropping it ends the server"]
 pub struct PostgresServer {
     directory: PathBuf,
-    server: Child,
+    settings: Vec<String>,
+    /// If it listens at more than its socket.
+    claim: Option<Claim>,
+    server: Mutex<Child>,
     watcher: Child,
 }
 
@@ -41,47 +46,42 @@ impl PostgresServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub fn start_with(settings: &[&str]) -> Self {
-        let directory = tempfile::Builder::new().prefix("dlock-pg").tempdir();
-        let directory = directory.expect("a directory").keep();
-        let user = unprivileged();
-        if let Some((uid, gid)) = user {
-            chown(&directory, Some(uid), Some(gid)).expect("give the directory away");
+        Self::over(initialized(), settings, None)
+    }
+
+    /// A cluster at a TCP port, which can have standbys.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub fn start_on_port() -> Self {
+        Self::over(initialized(), &[], Some(port()))
+    }
+
+    /// An asynchronous standby of this cluster, at a port of its own.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub fn standby(&self) -> Self {
+        let directory = directory();
+        let mut copy = program("pg_basebackup", &directory);
+        copy.arg("-h").arg(&self.directory);
+        copy.args(["-p", &self.port().to_string(), "-U", "postgres"]);
+        copy.args(["-D", "data", "-R", "-c", "fast", "--no-sync"]);
+        executed(&mut copy);
+        Self::over(directory, &[], Some(port()))
+    }
+
+    fn over(directory: PathBuf, settings: &[&str], claim: Option<Claim>) -> Self {
+        let mut settings: Vec<_> = settings.iter().map(|it| (*it).to_owned()).collect();
+        if let Some(Claim { port, .. }) = &claim {
+            settings.extend([
+                "listen_addresses=127.0.0.1".to_owned(),
+                format!("port={port}"),
+            ]);
         }
-        let program = |name: &str| {
-            let mut command = Command::new(binary(name));
-            if let Some((uid, gid)) = user {
-                command.uid(uid).gid(gid);
-            }
-            command.current_dir(&directory).stdin(Stdio::null());
-            command
-        };
-        let data = directory.join("data");
-        let mut initdb = program("initdb");
-        initdb.args(["--no-sync", "--auth=trust", "--username=postgres"]);
-        initdb
-            .args(["--encoding=UTF8", "--locale=C", "-D"])
-            .arg(&data);
-        let made = initdb.output().expect("run initdb");
-        let said = String::from_utf8_lossy(&made.stderr);
-        assert!(made.status.success(), "initdb: {said}");
-        let log = std::fs::File::create(directory.join("log")).expect("a log");
-        let mut postgres = program("postgres");
-        postgres.arg("-D").arg(&data).arg("-k").arg(&directory);
-        let own = [
-            "listen_addresses=",
-            "fsync=off",
-            "full_page_writes=off",
-            "max_connections=400",
-            "max_prepared_transactions=20",
-            "shared_buffers=64MB",
-        ];
-        for setting in own.iter().chain(settings) {
-            postgres.args(["-c", setting]);
-        }
-        let server = postgres.stdout(Stdio::null()).stderr(log).spawn();
-        let server = server.expect("start postgres");
+        let server = spawn(&directory, &settings);
         let watcher = Command::new("sh")
-            .args(["-c", WATCH, &server.id().to_string()])
+            .args(["-c", WATCH])
             .arg(&directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -90,14 +90,74 @@ impl PostgresServer {
             .expect("a watching shell");
         let server = Self {
             directory,
-            server,
+            settings,
+            claim,
+            server: Mutex::new(server),
             watcher,
         };
-        let said = || std::fs::read_to_string(server.directory.join("log")).unwrap_or_default();
-        until_blocking("PostgreSQL is ready", READY_CAP, || {
-            said().contains("ready to accept connections")
-        });
+        server.is_ready();
         server
+    }
+
+    fn is_ready(&self) {
+        let ready = || self.try_sql("SELECT 1").is_some();
+        until_blocking("PostgreSQL is ready", READY_CAP, ready);
+    }
+
+    fn port(&self) -> u16 {
+        self.claim.as_ref().map_or(5432, |it| it.port)
+    }
+
+    /// Ends it as a crash does: nothing is written that was not.
+    ///
+    /// # Panics
+    /// If it can't be signalled.
+    pub fn crash(&self) {
+        let mut server = self.server.lock().expect("no panic");
+        let pid = server.id().to_string();
+        let sent = Command::new("kill").args(["-QUIT", &pid]).status();
+        assert!(sent.expect("run kill").success(), "it was not running");
+        server.wait().expect("it ends");
+    }
+
+    /// Starts it again, and returns once it answers.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn restart(&self) {
+        *self.server.lock().expect("no panic") = spawn(&self.directory, &self.settings);
+        self.is_ready();
+    }
+
+    /// Makes a standby take writes.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn promote(&self) {
+        assert_eq!(self.sql("SELECT pg_catalog.pg_promote()"), "t");
+    }
+
+    /// Executes a text by `psql`, and returns its rows, without a header.
+    ///
+    /// # Panics
+    /// With what the server says, if it refuses.
+    pub fn sql(&self, text: &str) -> String {
+        self.try_sql(text)
+            .unwrap_or_else(|| panic!("refused: {text}"))
+    }
+
+    /// The same. `None`: it is refused, or the server is not there.
+    ///
+    /// # Panics
+    /// If `psql` is not installed.
+    pub fn try_sql(&self, text: &str) -> Option<String> {
+        let mut psql = Command::new(binary("psql"));
+        psql.arg("-h").arg(&self.directory);
+        psql.args(["-p", &self.port().to_string(), "-U", "postgres"]);
+        psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", text]);
+        let said = psql.stdin(Stdio::null()).output().expect("run psql");
+        let rows = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        said.status.success().then_some(rows)
     }
 
     /// Where its socket is.
@@ -107,9 +167,18 @@ impl PostgresServer {
     }
 
     /// Its processes are children of this one.
+    ///
+    /// # Panics
+    /// After a panic of another thread.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.server.id()
+        self.server.lock().expect("no panic").id()
+    }
+
+    /// `127.0.0.1:…`, if it has a port.
+    #[must_use]
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port())
     }
 
     /// `postgres://…`, with the tables in this schema.
@@ -123,9 +192,73 @@ impl PostgresServer {
 impl Drop for PostgresServer {
     fn drop(&mut self) {
         drop(self.watcher.stdin.take()); // it ends the server
-        let _ = self.server.wait();
+        let _ = self.server.lock().map(|mut it| it.wait());
         let _ = self.watcher.wait();
     }
+}
+
+/// A directory that the server may use.
+fn directory() -> PathBuf {
+    let directory = tempfile::Builder::new().prefix("dlock-pg").tempdir();
+    let directory = directory.expect("a directory").keep();
+    if let Some((uid, gid)) = unprivileged() {
+        chown(&directory, Some(uid), Some(gid)).expect("give the directory away");
+    }
+    directory
+}
+
+/// A port at which nothing listens.
+fn port() -> Claim {
+    let (_listener, claim) = port::listener();
+    claim
+}
+
+/// A directory with an empty cluster.
+fn initialized() -> PathBuf {
+    let directory = directory();
+    let mut initdb = program("initdb", &directory);
+    initdb.args(["--no-sync", "--auth=trust", "--username=postgres"]);
+    initdb.args(["--encoding=UTF8", "--locale=C", "-D", "data"]);
+    executed(&mut initdb);
+    directory
+}
+
+/// A program of the package, in a cluster's directory, as the server's user.
+fn program(name: &str, directory: &Path) -> Command {
+    let mut command = Command::new(binary(name));
+    if let Some((uid, gid)) = unprivileged() {
+        command.uid(uid).gid(gid);
+    }
+    command.current_dir(directory).stdin(Stdio::null());
+    command
+}
+
+fn executed(command: &mut Command) {
+    let made = command.output().expect("run it");
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{command:?}: {said}");
+}
+
+fn spawn(directory: &Path, settings: &[String]) -> Child {
+    let log = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(directory.join("log"));
+    let mut postgres = program("postgres", directory);
+    postgres.args(["-D", "data", "-k"]).arg(directory);
+    let own = [
+        "listen_addresses=",
+        "fsync=off",
+        "full_page_writes=off",
+        "max_connections=400",
+        "max_prepared_transactions=20",
+        "shared_buffers=64MB",
+    ];
+    for setting in own.into_iter().chain(settings.iter().map(String::as_str)) {
+        postgres.args(["-c", setting]);
+    }
+    let server = postgres.stdout(Stdio::null()).stderr(log.expect("a log"));
+    server.spawn().expect("start postgres")
 }
 
 fn binary(name: &str) -> PathBuf {

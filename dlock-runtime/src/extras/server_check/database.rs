@@ -5,8 +5,7 @@ use super::{Concern, Finding, Harms, Info, Judged, Matters, Missing, PoolSetting
 /// In seconds: a transaction that has been open for longer is told.
 const OPEN_FOR: u64 = 60;
 
-pub(super) const TOPICS: [Topic; 7] = [
-    rights,
+pub(super) const TOPICS: [Topic; 6] = [
     flush,
     commits,
     idle_transactions,
@@ -22,18 +21,6 @@ fn setting<'a>(info: Info<'a>, name: &'static str) -> Result<&'a str, Missing> {
 
 fn found(concern: Concern, weight: super::Weight, risk: String, advice: &str) -> Judged {
     Ok(Some(Finding::new(concern, weight, risk, advice)))
-}
-
-fn rights(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
-    match setting(info, "missing_rights")? {
-        "" => Ok(None),
-        missing => found(
-            Concern::Rights,
-            Harms,
-            format!("the user lacks {missing}, so calls fail"),
-            "type `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA <schema> TO <user>`",
-        ),
-    }
 }
 
 fn flush(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {

@@ -45,13 +45,11 @@ const GOOD_DATABASE: [(&str, &str); 10] = [
     ("oldest", "process 7"),
 ];
 
-/// The same of PostgreSQL, which says of two topics that there is nothing.
+/// The same of PostgreSQL, which says that nothing is prepared.
 fn of_database(other: &[(&str, &str)]) -> Answers {
     let mut answers = of(&GOOD_DATABASE, other);
-    for nothing in ["missing_rights", "prepared"] {
-        if !other.iter().any(|(name, _)| *name == nothing) {
-            answers.info.push_str(&format!("{nothing}:\r\n"));
-        }
+    if !other.iter().any(|(name, _)| *name == "prepared") {
+        answers.info.push_str("prepared:\r\n");
     }
     answers.is_database = true;
     answers
@@ -146,12 +144,7 @@ fn a_server_that_is_set_up_well_has_no_findings() {
 fn each_topic_of_postgresql_is_judged() {
     let idle = "idle_in_transaction_session_timeout";
     for (lines, expected, says) in [
-        (
-            &[("missing_rights", "DELETE on waiter")][..],
-            (Rights, Harms),
-            "lacks DELETE on waiter",
-        ),
-        (&[("fsync", "off")], (Persistence, Harms), "torn"),
+        (&[("fsync", "off")][..], (Persistence, Harms), "torn"),
         (&[("full_page_writes", "off")], (Persistence, Harms), "torn"),
         (
             &[("synchronous_commit", "off")],

@@ -47,7 +47,7 @@ pub(crate) struct PostgresLink {
 pub(crate) struct Session {
     pub(super) client: Client,
     /// In the order of [`Ask::ALL`].
-    statements: Vec<SessionStatement>,
+    pub(super) statements: Vec<SessionStatement>,
     /// Reads and writes the socket.
     io_task: Option<AbortHandle>,
     pub(super) orders: Mutex<BatcherState<WaitingOrder>>,

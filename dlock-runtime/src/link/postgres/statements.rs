@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use crate::rules::queue;
 
 /// The server's time, in µs.
-const NOW: &str = "(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint";
+pub(super) const NOW: &str = "(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint";
 
 /// The layout of the tables that this version needs.
 pub(super) const LAYOUT: i32 = 1;
@@ -233,7 +233,7 @@ pub(super) fn keepers(schema: &str) -> String {
 }
 
 /// What can harm locks, as lines of a name and a text.
-pub(super) fn harms(schema: &str) -> String {
+pub(super) fn harms() -> String {
     let names = [
         "fsync",
         "full_page_writes",
@@ -253,9 +253,6 @@ pub(super) fn harms(schema: &str) -> String {
         ('time', {NOW}::text), {settings},
         ('transaction_timeout', (SELECT coalesce(max(setting), '0')
             FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout')),
-        ('missing_rights', (SELECT string_agg(r || ' on ' || t, ', ')
-            FROM unnest(ARRAY['lock', 'waiter']) t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r
-            WHERE NOT pg_catalog.has_table_privilege('\"{schema}\".' || t, r))),
         ('oldest_seconds', (SELECT (extract(epoch FROM pg_catalog.clock_timestamp() - coalesce(min(xact_start),
             pg_catalog.clock_timestamp())))::bigint::text {open})),
         ('oldest', (SELECT 'process ' || pid {open} AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1)),
@@ -332,8 +329,8 @@ pub(super) fn layout(schema: &str) -> String {
     format!(
         "SELECT coalesce(max(version), 0), (
             SELECT pg_catalog.string_agg(need.privilege || ' on \"{schema}\".' || need.name, ', ')
-            FROM (VALUES ('lock', 'SELECT'), ('lock', 'INSERT'), ('lock', 'UPDATE'), ('waiter', 'SELECT'),
-                ('waiter', 'INSERT'), ('waiter', 'UPDATE'), ('waiter', 'DELETE')) AS need(name, privilege)
+            FROM (VALUES ('lock', 'SELECT'), ('lock', 'INSERT'), ('lock', 'UPDATE'), ('lock', 'DELETE'),
+                ('waiter', 'SELECT'), ('waiter', 'INSERT'), ('waiter', 'UPDATE'), ('waiter', 'DELETE')) AS need(name, privilege)
             WHERE NOT pg_catalog.has_table_privilege('\"{schema}\".' || need.name, need.privilege))
         FROM \"{schema}\".layout"
     )

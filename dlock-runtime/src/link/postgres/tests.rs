@@ -1,26 +1,152 @@
-//! What only the commands of one connection show: who of a batch fails. A pool would ask again.
+//! The statements on a real server answer like the pure machine, and leave the same, for random operations:
+//! those of one statement, those of the machine over rows, and one after the other. The server's clock is a
+//! number in a table, so that both have the same time. And who of a batch fails, where a pool would ask again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_harness::PostgresServer;
+use dlock_harness::{PostgresServer, cases};
+use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use super::PostgresPlan;
+use super::push::OutgoingNotes;
+use super::session::PostgresLink;
+use super::statements::NOW;
 use crate::link::clock::Clock;
 use crate::link::command_error::CommandError;
-use crate::link::{Link as _, joined};
+use crate::link::{Link, joined};
+use crate::rules::Server;
 use crate::rules::commands::{Acquire, Acquired, Claim, Keep};
+use crate::rules::tests::server::rows::{Asks, ask, ask_link, steps};
+use crate::rules::tests::server::windows::without_epochs;
 use crate::values::config::{Address, Config};
+use crate::values::report::Part;
 use crate::values::ttl::Ttl;
 
-const LONG: Duration = Duration::from_secs(20);
+const CAP: Duration = Duration::from_secs(20);
+
+const KEY: &str = "k";
+
+const WHOLE: Part = Part {
+    from: 0,
+    most: 1000,
+};
+
+/// A server, with a connection whose statements take the time from a table.
+struct Stage {
+    link: PostgresLink,
+    direct: tokio_postgres::Client,
+    _server: PostgresServer,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let server = PostgresServer::start();
+        let config = Config::new(server.url("alike"));
+        config.clone().migrate().await.unwrap();
+        server.sql("CREATE TABLE alike.clock (t bigint); INSERT INTO alike.clock VALUES (0)");
+        let settings = config.check().unwrap();
+        let Address::Postgres(address) = settings.address.clone() else {
+            panic!("another address");
+        };
+        let plan = PostgresPlan::new(&address, &Arc::new(settings), Clock::real());
+        let mut link = plan.connect().await.unwrap();
+        let session = Arc::get_mut(&mut link.session).unwrap();
+        for statement in &mut session.statements {
+            let now = "(SELECT c.t FROM alike.clock c)";
+            statement.text = statement.text.replace(NOW, now);
+            statement.prepared = None;
+        }
+        let mut config = tokio_postgres::Config::new();
+        config.host_path(server.directory()).user("postgres");
+        let (direct, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self {
+            link,
+            direct,
+            _server: server,
+        }
+    }
+
+    async fn tell(&self, text: &str) {
+        self.direct.batch_execute(text).await.unwrap();
+    }
+
+    /// A check compares the epoch that its holder was told.
+    async fn is_checked_by(&self, answer: &str) {
+        let told = answer.split_once("epoch: ");
+        let digits = told.map(|(_, rest)| rest.trim_end_matches(|it: char| !it.is_ascii_digit()));
+        let Some(told) = digits.and_then(|it| it.split([',', ' ']).next()) else {
+            return;
+        };
+        let row = self
+            .direct
+            .query_one("SELECT sole::text FROM alike.lock", &[])
+            .await;
+        let sole: Option<String> = row.unwrap().get(0);
+        assert!(
+            sole.is_none_or(|sole| sole == told),
+            "{answer} is not checked"
+        );
+    }
+
+    async fn case(&self, steps: &[(Asks, usize, u64)]) {
+        self.tell("TRUNCATE alike.lock, alike.waiter").await;
+        let (mut pure, mut time) = (Server::default(), 1_700_000_000_000_000);
+        for (at, (asks, who, pass)) in steps.iter().enumerate() {
+            time += pass * 1000;
+            if pure.queue_ends(KEY, time).is_none() {
+                // The database removes one after the other, as somebody asks.
+                self.tell("TRUNCATE alike.waiter; UPDATE alike.lock SET waiting = false")
+                    .await;
+            }
+            self.tell(&format!("UPDATE alike.clock SET t = {time}"))
+                .await;
+            let asked = (*asks, *who);
+            let (expected, _) = ask(&mut pure, asked, time, &mut OutgoingNotes::default());
+            let real = ask_link(&self.link, asked, time, CAP).await.unwrap();
+            // Who was granted out of the queue is told the epoch of that grant here, and there a new one.
+            let (real_apart, expected) = (without_epochs(&real), without_epochs(&expected));
+            assert_eq!(real_apart, expected, "{at}: {asks:?} of {who}");
+            self.is_checked_by(&real).await;
+            let link: &dyn Link = &self.link;
+            let stored = link.inspect(&[KEY], WHOLE, CAP).await.unwrap();
+            let left = stored[0].report(KEY);
+            let expected = pure.inspect(KEY, WHOLE, time).report(KEY);
+            assert_eq!(left, expected, "{at}: left by {asks:?} of {who}");
+        }
+    }
+}
+
+#[test]
+fn the_statements_answer_like_the_pure_machine() {
+    let runtime = Runtime::new().unwrap();
+    let stage = runtime.block_on(Stage::new());
+    let cases = Cases {
+        cases: cases(300),
+        failure_persistence: None,
+        max_shrink_iters: 500,
+        ..Cases::default()
+    };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let checked = TestRunner::new_with_rng(cases, rng).run(&steps(), |steps| {
+        runtime.block_on(stage.case(&steps));
+        Ok(())
+    });
+    if let Err(difference) = checked {
+        panic!("{difference}");
+    }
+    let _inside = runtime.enter(); // the connection is dropped with its runtime
+    drop(stage);
+}
 
 /// The statement of a batch waits for a row that a stranger has made and not committed.
 #[tokio::test]
 async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
     let server = PostgresServer::start();
-    let config = Config::new(server.url("locks")).command_timeout(LONG);
+    let config = Config::new(server.url("locks")).command_timeout(CAP);
     config.clone().migrate().await.unwrap();
     let settings = Arc::new(config.check().unwrap());
     let Address::Postgres(address) = &settings.address else {
@@ -39,13 +165,13 @@ async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
             queues: false,
             is_once: false,
         },
-        lease: Ttl::new(LONG).unwrap(),
+        lease: Ttl::new(CAP).unwrap(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
     };
     let commands: Vec<_> = (0..12).map(command).collect();
     let begun = Instant::now();
-    let taken = commands.iter().map(|it| link.acquire(it, LONG));
+    let taken = commands.iter().map(|it| link.acquire(it, CAP));
     for (number, taken) in joined::all(taken.collect()).await.into_iter().enumerate() {
         match taken {
             Ok(Acquired::Granted { .. }) => assert_ne!(number, 5),
@@ -56,7 +182,7 @@ async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
     stranger.client.batch_execute("ROLLBACK").await.unwrap();
     let given = commands
         .iter()
-        .map(|it| link.release(&it.claim, Keep::NOT, LONG));
+        .map(|it| link.release(&it.claim, Keep::NOT, CAP));
     for (number, given) in joined::all(given.collect()).await.into_iter().enumerate() {
         assert_eq!(given.unwrap().found, number != 5, "{number}");
     }

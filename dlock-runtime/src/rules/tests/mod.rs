@@ -6,7 +6,7 @@ pub(crate) mod explore;
 mod once_per;
 pub(crate) mod print;
 mod queue;
-mod server;
+pub(crate) mod server;
 mod slot_move;
 
 use std::time::Duration;

@@ -1,15 +1,12 @@
 //! Keeps the connections of a pool alive: each tokio runtime has its own, rebuilt when they break,
-//! checked when they are idle, and closed when the runtime or the pool ends.
-//!
-//! Runtimes share no connection, because a connection's I/O task stops with its runtime.
+//! checked when they are idle, and closed when the runtime or the pool ends (`runtimes`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, Id};
-use tokio::task::AbortHandle;
+use tokio::runtime::Handle;
 
 use super::slot::Slot;
 use crate::link::clock::Clock;
@@ -26,19 +23,17 @@ use crate::link::redis::plan::Plan;
 use crate::link::redis::redirects::OfCluster;
 use crate::link::{BackgroundTask, Link, Listener, Node};
 use crate::topology::plain::{Checkouts, PlainLink};
+use crate::topology::runtimes::{Departure, Kept, Runtimes};
 use crate::topology::sentinel;
 use crate::topology::witness::{Witness, WitnessedLink};
 use crate::values::config::{Endpoint, RedisAddress, Settings};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
-use crate::values::process::Home;
 
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    home: Home,
     plan: Arc<Plan>,
-    /// A handful of entries: a linear search is faster than hashing.
-    runtimes: Mutex<Vec<(Id, Arc<Links>)>>,
+    runtimes: Arc<Runtimes<Links>>,
 }
 
 /// The connections of one tokio runtime.
@@ -49,9 +44,6 @@ struct Links {
     checkouts: Option<Arc<Checkouts>>,
     /// Asks for replicas, if the pool does.
     witness: Option<Arc<Witness>>,
-    /// The task that checks idle connections; when the runtime ends, it is dropped and removes
-    /// these links.
-    caretaker: OnceLock<AbortHandle>,
 }
 
 impl Links {
@@ -76,7 +68,6 @@ impl Supervisor {
             None => Names::new(&settings.namespace, settings.counter_per_slot),
         };
         Arc::new(Self {
-            home: Home::here(),
             plan: Arc::new(Plan {
                 grant_key: GrantKey::new(
                     settings
@@ -97,7 +88,7 @@ impl Supervisor {
                 warned: AtomicBool::new(false),
                 attempts: Attempts::default(),
             }),
-            runtimes: Mutex::default(),
+            runtimes: Runtimes::new(),
         })
     }
 
@@ -119,9 +110,7 @@ impl Supervisor {
 
     /// How many connections work, of all runtimes.
     pub(crate) fn working(&self) -> usize {
-        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let links: Vec<_> = runtimes.iter().map(|(_, links)| links.clone()).collect();
-        drop(runtimes);
+        let links = self.runtimes.all();
         let working = links.iter().flat_map(|links| links.all());
         working.filter(|slot| slot.live().is_some()).count()
     }
@@ -138,7 +127,6 @@ impl Supervisor {
         self.ready_link(key, now, |_, link| link as Arc<dyn Node>)
     }
 
-    /// `speaking` runs under the lock, so that no look-up counts an owner of the links.
     fn ready_link<T>(
         &self,
         key: &str,
@@ -146,26 +134,22 @@ impl Supervisor {
         speaking: impl FnOnce(&Links, Arc<RedisLink>) -> T,
     ) -> Option<T> {
         let here = Handle::try_current().ok()?;
-        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, links) = find(&runtimes, here.id())?;
-        // A broken link stays where it is: its drop may take a while.
-        let link = links.slot(key)?.usable()?;
-        self.was_heard_lately(&link, now)
-            .then(|| speaking(links, link))
+        self.runtimes.look(here.id(), |links| {
+            // A broken link stays where it is: its drop may take a while.
+            let link = links.slot(key)?.usable()?;
+            self.was_heard_lately(&link, now)
+                .then(|| speaking(links, link))
+        })
     }
 
     /// Begins to connect in another runtime, unless the connection for this key works there.
     pub(crate) fn prepare(self: &Arc<Self>, runtime: &Handle, key: &str) {
-        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = find(&runtimes, runtime.id()).map(|(_, links)| links);
-        let slot = known.and_then(|links| links.slot(key));
-        if slot.is_some_and(|slot| slot.works()) {
+        let works = |links: &Arc<Kept<Links>>| Some(links.slot(key)?.works());
+        if self.runtimes.look(runtime.id(), works) == Some(true) {
             return; // mostly, so nothing is cloned before
         }
-        let known = known.cloned();
-        drop(runtimes);
         let _inside = runtime.enter();
-        let links = known.map_or_else(|| self.welcome(runtime), Ok);
+        let links = self.welcome(runtime);
         // An error is that of the command that needs the connection.
         if let Some(slot) = links.ok().as_ref().and_then(|links| links.slot(key)) {
             slot.begin(&self.plan);
@@ -184,11 +168,9 @@ impl Supervisor {
         Some(self.heard_last()?.1)
     }
 
-    fn heard_last(&self) -> Option<(Arc<Links>, Arc<RedisLink>)> {
+    fn heard_last(&self) -> Option<(Arc<Kept<Links>>, Arc<RedisLink>)> {
         let now = self.plan.clock.now();
-        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: Vec<_> = runtimes.iter().map(|(_, links)| links.clone()).collect();
-        drop(runtimes); // a link that is dropped may take a while
+        let all = self.runtimes.all();
         let usable = all.iter().flat_map(|links| {
             let usable = links.slots.iter().filter_map(|slot| slot.usable());
             usable.map(|link| (links.clone(), link))
@@ -233,12 +215,9 @@ impl Supervisor {
         self: &Arc<Self>,
         key: &str,
         within: Duration,
-    ) -> Result<(Arc<Links>, Arc<RedisLink>), CommandError> {
+    ) -> Result<(Arc<Kept<Links>>, Arc<RedisLink>), CommandError> {
         let here = command_error::current_runtime()?;
-        let links = match self.known(here.id()) {
-            Some(links) => links,
-            None => self.welcome(&here)?,
-        };
+        let links = self.welcome(&here)?;
         let Some(slot) = links.slot(key) else {
             return Err(CommandError::Unsent(Reason::new(
                 "this pool has no connections",
@@ -300,58 +279,28 @@ impl Supervisor {
         link.connection.idle(now) < self.plan.settings.health_check_interval * 3
     }
 
-    /// Creates a runtime's connections and the caretaker task that checks them.
-    fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<Links>, CommandError> {
-        command_error::runtime_with_timers()?;
-        let links = self.insert(here.id());
-        links.caretaker.get_or_init(|| {
-            let departure = Departure {
-                supervisor: Arc::downgrade(self),
-                runtime: here.id(),
-            };
-            // A runtime that is shutting down drops this task at once, which removes the entry
-            // again.
-            here.spawn(look_after(departure)).abort_handle()
-        });
+    /// The connections of a runtime, and the caretaker task that checks them.
+    fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<Kept<Links>>, CommandError> {
+        if let Some(known) = self.runtimes.known(here.id()) {
+            return Ok(known);
+        }
+        let plan = self.plan.clone();
+        let links = self.runtimes.welcome(
+            here,
+            || Links {
+                slots: (0..plan.settings.connections)
+                    .map(|_| Arc::default())
+                    .collect(),
+                checkouts: plan.settings.without_scripts.then(Arc::default),
+                witness: Witness::of(&plan),
+            },
+            |departure| look_after(departure, plan.clone()),
+        )?;
         links.witness.iter().for_each(|witness| {
             here.spawn(witness.clone().connect());
         });
         Ok(links)
     }
-
-    fn known(&self, runtime: Id) -> Option<Arc<Links>> {
-        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        find(&runtimes, runtime).map(|(_, links)| links.clone())
-    }
-
-    fn insert(&self, runtime: Id) -> Arc<Links> {
-        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, links)) = find(&runtimes, runtime) {
-            return links.clone();
-        }
-        let links = Arc::new(Links {
-            slots: (0..self.plan.settings.connections)
-                .map(|_| Arc::default())
-                .collect(),
-            checkouts: self.plan.settings.without_scripts.then(Arc::default),
-            witness: Witness::of(&self.plan),
-            caretaker: OnceLock::new(),
-        });
-        runtimes.push((runtime, links.clone()));
-        links
-    }
-
-    fn forget(&self, runtime: Id) {
-        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = runtimes.iter().position(|(id, _)| *id == runtime);
-        let gone = at.map(|at| runtimes.swap_remove(at));
-        drop(runtimes); // dropping the links may take a while, so not under the lock
-        drop(gone);
-    }
-}
-
-fn find(runtimes: &[(Id, Arc<Links>)], runtime: Id) -> Option<&(Id, Arc<Links>)> {
-    runtimes.iter().find(|(id, _)| *id == runtime)
 }
 
 impl Links {
@@ -370,9 +319,6 @@ impl Links {
 
 impl Drop for Links {
     fn drop(&mut self) {
-        if let Some(caretaker) = self.caretaker.get() {
-            caretaker.abort();
-        }
         // Whoever waits for one of these has these links.
         self.slots.iter().for_each(|slot| slot.abandon());
     }
@@ -384,25 +330,17 @@ const LOOKS_FOR_A_NODE: Duration = Duration::from_secs(1);
 /// Checks idle connections; an idle connection that stays silent twice in a row is given up. A node
 /// of a quorum is connected to again: a lock that is held may need its answer, and no command about
 /// it waits for a connection.
-async fn look_after(departure: Departure) {
+async fn look_after(departure: Departure<Links>, plan: Arc<Plan>) {
+    let settings = plan.settings.clone();
+    let (pause, within) = (settings.health_check_interval, settings.command_timeout);
+    let plan = plan.node.is_some().then_some(plan);
     loop {
-        let Some(supervisor) = departure.supervisor.upgrade() else {
-            return;
-        };
-        let settings = &supervisor.plan.settings;
-        let (pause, within) = (settings.health_check_interval, settings.command_timeout);
-        let node = supervisor
-            .plan
-            .node
-            .is_some()
-            .then(|| supervisor.plan.clone());
-        drop(supervisor);
-        let sleep = node.as_ref().map_or(pause, |_| pause.min(LOOKS_FOR_A_NODE));
+        let sleep = plan.as_ref().map_or(pause, |_| pause.min(LOOKS_FOR_A_NODE));
         tokio::time::sleep(sleep).await;
-        let Some(links) = departure.links() else {
+        let Some(links) = departure.kept() else {
             return;
         };
-        if let Some(plan) = &node {
+        if let Some(plan) = &plan {
             links.slots.iter().for_each(|slot| slot.begin(plan));
         }
         for link in links.all().filter_map(|slot| slot.live()) {
@@ -410,31 +348,6 @@ async fn look_after(departure: Departure) {
                 && link.connection.idle(link.connection.clock.now()) >= pause
                 && link.connection.refresh(within).await.is_err()
             {}
-        }
-    }
-}
-
-/// Removes a runtime's connections when its caretaker task is dropped, at the latest when the
-/// runtime is.
-struct Departure {
-    supervisor: Weak<Supervisor>,
-    runtime: Id,
-}
-
-impl Departure {
-    fn links(&self) -> Option<Arc<Links>> {
-        self.supervisor.upgrade()?.known(self.runtime)
-    }
-}
-
-impl Drop for Departure {
-    fn drop(&mut self) {
-        // A forked child drops the tasks of the runtime that it inherited, too, but the table
-        // belongs to the parent.
-        if let Some(supervisor) = self.supervisor.upgrade()
-            && !supervisor.home.is_elsewhere()
-        {
-            supervisor.forget(self.runtime);
         }
     }
 }

@@ -5,9 +5,9 @@ mod acquire_all;
 mod clock_rates;
 mod granting;
 mod queueing;
-mod rows;
+pub(crate) mod rows;
 mod shared;
-mod windows;
+pub(crate) mod windows;
 mod world;
 
 use std::ops::{Deref, DerefMut};

@@ -5,20 +5,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::prelude::{Just, ProptestConfig, any, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{
+    Just, ProptestConfig, Strategy, any, prop_assert_eq, prop_oneof, proptest,
+};
 use proptest::test_runner::RngSeed;
 
 use super::windows::{Wire, acquire, claim, ttl, without_epochs};
 use super::world::{KEY, until_then};
 use super::{MS, NOW};
-use crate::rules::Server;
+use crate::link::Link;
+use crate::link::command_error::CommandError;
 use crate::rules::commands::{Claim, Keep, Polled, Renewal, RunNote};
 use crate::rules::row::{LoadedRows, LockRow, SeenRow};
 use crate::rules::window::{StoredQueue, StoredWaiter};
+use crate::rules::{Publish, Server};
 use crate::values::entry::{self, Letter};
 
 #[derive(Clone, Copy, Debug)]
-enum Asks {
+pub(crate) enum Asks {
     Acquire,
     Poll,
     Renew,
@@ -30,7 +34,7 @@ enum Asks {
 }
 
 /// From the twelfth on, they run once per period.
-fn claim_of(who: usize) -> Claim {
+pub(crate) fn claim_of(who: usize) -> Claim {
     if who < 12 {
         return claim(who);
     }
@@ -43,11 +47,11 @@ fn claim_of(who: usize) -> Claim {
 }
 
 /// The answer, and the epoch that it tells.
-fn ask(
+pub(crate) fn ask(
     server: &mut Server,
     (asks, who): (Asks, usize),
     time: u64,
-    wire: &mut Wire,
+    wire: &mut impl Publish,
 ) -> (String, Option<u64>) {
     let claim = claim_of(who);
     let run = RunNote::begun(time, time);
@@ -75,6 +79,46 @@ fn ask(
         Asks::Note => format!("{:?}", server.note_run(&claim, run, time)),
     };
     (text, None)
+}
+
+/// The same of a link, without the epoch apart.
+pub(crate) async fn ask_link(
+    link: &dyn Link,
+    (asks, who): (Asks, usize),
+    time: u64,
+    within: Duration,
+) -> Result<String, CommandError> {
+    let claim = claim_of(who);
+    let run = RunNote::begun(time, time);
+    Ok(match asks {
+        Asks::Acquire => {
+            let command = acquire(&claim);
+            format!("{:?}", link.acquire(&command, within).await?)
+        }
+        Asks::Poll => format!("{:?}", link.poll(&claim, within).await?),
+        Asks::Renew => {
+            let items = [Renewal { claim, ttl: ttl() }];
+            format!("{:?}", link.renew(&items, within).await?[0])
+        }
+        Asks::Release => format!("{:?}", link.release(&claim, Keep::NOT, within).await?),
+        Asks::Keep => {
+            let keep = until_then(time + 2_000 * MS, time);
+            format!("{:?}", link.release(&claim, keep, within).await?)
+        }
+        Asks::Cancel => format!("{:?}", link.cancel(&claim, Keep::NOT, 0, within).await?),
+        Asks::Downgrade => format!("{:?}", link.downgrade(&claim, ttl(), within).await?),
+        Asks::Note => format!("{:?}", link.note_run(&claim, run, within).await?),
+    })
+}
+
+/// What is asked, of whom, and how many ms pass before.
+pub(crate) fn steps() -> impl Strategy<Value = Vec<(Asks, usize, u64)>> {
+    let asks = prop_oneof![
+        5 => Just(Asks::Acquire), 3 => Just(Asks::Poll), 1 => Just(Asks::Renew), 3 => Just(Asks::Release),
+        1 => Just(Asks::Keep), 2 => Just(Asks::Cancel), 1 => Just(Asks::Downgrade), 1 => Just(Asks::Note),
+    ];
+    let pass = prop_oneof![6 => Just(1u64), 2 => Just(700), 1 => Just(2_500)];
+    proptest::collection::vec((asks, 0..15usize, pass), 1..60)
 }
 
 /// A store that knows no rule.
@@ -157,14 +201,7 @@ proptest! {
     #[test]
     fn a_table_decides_like_the_whole(
         heads in 1..4usize,
-        steps in proptest::collection::vec((
-            prop_oneof![
-                5 => Just(Asks::Acquire), 3 => Just(Asks::Poll), 1 => Just(Asks::Renew), 3 => Just(Asks::Release),
-                1 => Just(Asks::Keep), 2 => Just(Asks::Cancel), 1 => Just(Asks::Downgrade), 1 => Just(Asks::Note),
-            ],
-            0..15usize,
-            prop_oneof![6 => Just(1u64), 2 => Just(700), 1 => Just(2_500)],
-        ), 1..60),
+        steps in steps(),
     ) {
         let (mut server, mut table, mut time) = (Server::default(), Table::default(), NOW);
         let mut epochs: BTreeMap<Arc<str>, u64> = BTreeMap::new();

@@ -213,7 +213,7 @@ fn whole(server: &mut Server, does: Does, who: usize, time: u64, wire: &mut Wire
 }
 
 /// Without the numbers of epochs: an operation that is run again may draw one more.
-pub(super) fn without_epochs(text: &str) -> String {
+pub(crate) fn without_epochs(text: &str) -> String {
     let mut parts = text.split("epoch: ");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| {
