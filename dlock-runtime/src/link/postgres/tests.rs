@@ -1,6 +1,6 @@
 //! The statements on a real server answer like the pure machine, and leave the same, for random operations:
 //! those of one statement, those of the machine over rows, and one after the other. The server's clock is a
-//! number in a table, so that both have the same time.
+//! number in a table, so that both have the same time. And who of a batch fails, where a pool would ask again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,22 @@ use std::time::Duration;
 use dlock_harness::{PostgresServer, cases};
 use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
 use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 use super::PostgresPlan;
 use super::push::OutgoingNotes;
 use super::session::PostgresLink;
 use super::statements::NOW;
-use crate::link::Link;
 use crate::link::clock::Clock;
+use crate::link::command_error::CommandError;
+use crate::link::{Link, joined};
 use crate::rules::Server;
+use crate::rules::commands::{Acquire, Acquired, Claim, Keep};
 use crate::rules::tests::server::rows::{Asks, ask, ask_link, steps};
 use crate::rules::tests::server::windows::without_epochs;
 use crate::values::config::{Address, Config};
 use crate::values::report::Part;
+use crate::values::ttl::Ttl;
 
 const CAP: Duration = Duration::from_secs(20);
 
@@ -136,4 +140,50 @@ fn the_statements_answer_like_the_pure_machine() {
     }
     let _inside = runtime.enter(); // the connection is dropped with its runtime
     drop(stage);
+}
+
+/// The statement of a batch waits for a row that a stranger has made and not committed.
+#[tokio::test]
+async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
+    let server = PostgresServer::start();
+    let config = Config::new(server.url("locks")).command_timeout(CAP);
+    config.clone().migrate().await.unwrap();
+    let settings = Arc::new(config.check().unwrap());
+    let Address::Postgres(address) = &settings.address else {
+        panic!("an address of PostgreSQL");
+    };
+    let plan = PostgresPlan::new(address, &settings, Clock::real());
+    let [link, stranger] = [(); 2].map(|()| plan.connect());
+    let (link, stranger) = joined::both(link, stranger).await;
+    let (link, stranger) = (link.unwrap(), stranger.unwrap());
+    let text = "BEGIN; INSERT INTO locks.lock (key) VALUES ('k5')";
+    stranger.client.batch_execute(text).await.unwrap();
+    let command = |number: u32| Acquire {
+        claim: Claim {
+            key: format!("k{number}").into(),
+            value: format!("of {number}").into(),
+            queues: false,
+            is_once: false,
+        },
+        lease: Ttl::new(CAP).unwrap(),
+        not_after: u64::MAX,
+        repair_missing_ttl: None,
+    };
+    let commands: Vec<_> = (0..12).map(command).collect();
+    let begun = Instant::now();
+    let taken = commands.iter().map(|it| link.acquire(it, CAP));
+    for (number, taken) in joined::all(taken.collect()).await.into_iter().enumerate() {
+        match taken {
+            Ok(Acquired::Granted { .. }) => assert_ne!(number, 5),
+            Err(CommandError::Unsent(_)) => assert_eq!(number, 5, "after {:?}", begun.elapsed()),
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    stranger.client.batch_execute("ROLLBACK").await.unwrap();
+    let given = commands
+        .iter()
+        .map(|it| link.release(&it.claim, Keep::NOT, CAP));
+    for (number, given) in joined::all(given.collect()).await.into_iter().enumerate() {
+        assert_eq!(given.unwrap().found, number != 5, "{number}");
+    }
 }
