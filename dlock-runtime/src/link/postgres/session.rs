@@ -46,7 +46,7 @@ pub(crate) struct PostgresLink {
 
 /// What sends statements, and is told by their answers.
 pub(crate) struct Session {
-    client: Arc<Client>,
+    pub(super) client: Arc<Client>,
     /// In the order of [`Ask::ALL`].
     pub(super) statements: Vec<SessionStatement>,
     /// Reads and writes the socket.
