@@ -490,17 +490,25 @@ async fn a_missing_right_is_named() {
     }
 }
 
-/// Behind `PgBouncer` in either mode waiters get their turn, and transactions check their locks.
+/// Behind `PgBouncer` in either mode waiters get their turn, and transactions check their locks. What the
+/// URL does not say, a pool finds out.
 #[tokio::test]
 #[ignore = "needs PgBouncer; with --rest"]
 async fn postgres_pooled_transactions() {
-    for (mode, option) in [("session", ""), ("transaction", "&pooler=transaction")] {
+    for (mode, name, option) in [
+        ("session", "session", ""),
+        ("transaction", "told", "&pooler=transaction"),
+        ("transaction", "found", ""),
+    ] {
         let (schema, config) = new_schema();
         config.migrate().await.unwrap();
-        let pooler = postgres().pooled_by(mode, "checked");
+        let pooler = postgres().pooled_by(mode, name);
         let url = pooler.url(&schema) + option;
         let [pool, other] = [(); 2].map(|()| LockPool::connect(patient(&*url)));
         let (pool, other) = (pool.await.unwrap(), other.await.unwrap());
+        let found = pool.check().await.unwrap();
+        let polls = found.iter().any(|it| it.concern() == Concern::Protocol);
+        assert_eq!(polls, mode == "transaction", "{name}: {found:?}");
         for _ in 0..5 {
             let first = pool.lock("k").ttl(LONG).acquire().await.unwrap();
             let waits = tokio::spawn(other.lock("k").wait(LONG).acquire());
