@@ -166,9 +166,11 @@ async fn old_rows_are_removed() {
         "INSERT INTO {schema}.lock (key, version, epoch, waiting, ends, record, record_ends)
         SELECT v.key, 7, {now} - v.hours * 3600000000, v.waiting, v.ends, v.record, v.record_ends FROM (VALUES
             ('old', 25, false, 0, '', 0), ('young', 23, false, 0, '', 0), ('waited', 25, true, 0, '', 0),
+            ('forsaken', 25, true, 0, '', 0),
             ('held', 25, false, {now} + 1, '', 0), ('endless', 25, false, 9223372036854775807, '', 0),
             ('recorded', 25, false, 0, 'x', {now} + 1)) AS v(key, hours, waiting, ends, record, record_ends)
-        UNION ALL SELECT 'old' || n, 7, 1, false, 0, '', 0 FROM generate_series(1, 12000) AS n"
+        UNION ALL SELECT 'old' || n, 7, 1, false, 0, '', 0 FROM generate_series(1, 12000) AS n;
+        INSERT INTO {schema}.waiter VALUES ('waited', 1, {now}, 'x'), ('forsaken', 1, 1, 'x')"
     );
     client.batch_execute(&rows).await.unwrap();
     let pool = LockPool::connect(config.health_check_interval(ms(100))).await;
@@ -180,6 +182,9 @@ async fn old_rows_are_removed() {
         left == ["endless", "held", "recorded", "waited", "young"]
     })
     .await;
+    let waiters = format!("SELECT count(*) FROM {schema}.waiter");
+    let row = client.query_one(&waiters, &[]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0), 1);
 }
 
 /// A hold that is over, one of several keys that is, a snapshot that is older, a nested transaction.

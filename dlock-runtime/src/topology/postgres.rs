@@ -14,7 +14,7 @@ use crate::link::command_error::{self, CommandError};
 use crate::link::offers::Offers;
 use crate::link::postgres::{PostgresLink, PostgresPlan};
 use crate::link::{Answer, Backend, Link, Listener, WatchdogKind};
-use crate::topology::runtimes::{Departure, Kept, Runtimes};
+use crate::topology::runtimes::{Departure, RuntimeShare, Runtimes};
 use crate::topology::server::slot::{Slot, Slotted};
 use crate::values::config::{PostgresAddress, Settings};
 use crate::values::moment::Moment;
@@ -60,7 +60,7 @@ impl Postgres {
     }
 
     /// The place of a runtime's connection, with the task that looks after it.
-    fn welcome(&self, runtime: &Handle) -> Result<Arc<Kept<OneLink>>, CommandError> {
+    fn welcome(&self, runtime: &Handle) -> Result<Arc<RuntimeShare<OneLink>>, CommandError> {
         if let Some(known) = self.runtimes.known(runtime.id()) {
             return Ok(known);
         }

@@ -17,12 +17,12 @@ use crate::values::process::Home;
 pub(crate) struct Runtimes<T> {
     home: Home,
     /// A handful of entries: a linear search is faster than hashing.
-    all: Mutex<Vec<(Id, Arc<Kept<T>>)>>,
+    all: Mutex<Vec<(Id, Arc<RuntimeShare<T>>)>>,
 }
 
 /// What one runtime has, and the task that looks after it.
 #[derive(Debug)]
-pub(crate) struct Kept<T> {
+pub(crate) struct RuntimeShare<T> {
     it: T,
     caretaker: OnceLock<AbortHandle>,
 }
@@ -45,16 +45,16 @@ impl<T> Runtimes<T> {
     pub(crate) fn look<R>(
         &self,
         runtime: Id,
-        look: impl FnOnce(&Arc<Kept<T>>) -> Option<R>,
+        look: impl FnOnce(&Arc<RuntimeShare<T>>) -> Option<R>,
     ) -> Option<R> {
         look(find(&self.lock(), runtime)?)
     }
 
-    pub(crate) fn known(&self, runtime: Id) -> Option<Arc<Kept<T>>> {
+    pub(crate) fn known(&self, runtime: Id) -> Option<Arc<RuntimeShare<T>>> {
         find(&self.lock(), runtime).cloned()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Kept<T>>> {
+    pub(crate) fn all(&self) -> Vec<Arc<RuntimeShare<T>>> {
         self.lock().iter().map(|(_, kept)| kept.clone()).collect()
     }
 
@@ -64,7 +64,7 @@ impl<T> Runtimes<T> {
         runtime: &Handle,
         make: impl FnOnce() -> T,
         look_after: impl FnOnce(Departure<T>) -> F,
-    ) -> Result<Arc<Kept<T>>, CommandError> {
+    ) -> Result<Arc<RuntimeShare<T>>, CommandError> {
         command_error::runtime_with_timers()?;
         let kept = self.insert(runtime.id(), make);
         kept.caretaker.get_or_init(|| {
@@ -78,12 +78,12 @@ impl<T> Runtimes<T> {
         Ok(kept)
     }
 
-    fn insert(&self, runtime: Id, make: impl FnOnce() -> T) -> Arc<Kept<T>> {
+    fn insert(&self, runtime: Id, make: impl FnOnce() -> T) -> Arc<RuntimeShare<T>> {
         let mut all = self.lock();
         if let Some(known) = find(&all, runtime) {
             return known.clone();
         }
-        let kept = Arc::new(Kept {
+        let kept = Arc::new(RuntimeShare {
             it: make(),
             caretaker: OnceLock::new(),
         });
@@ -99,17 +99,17 @@ impl<T> Runtimes<T> {
         drop(gone);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Id, Arc<Kept<T>>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Id, Arc<RuntimeShare<T>>)>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn find<T>(all: &[(Id, Arc<Kept<T>>)], runtime: Id) -> Option<&Arc<Kept<T>>> {
+fn find<T>(all: &[(Id, Arc<RuntimeShare<T>>)], runtime: Id) -> Option<&Arc<RuntimeShare<T>>> {
     let found = all.iter().find(|(id, _)| *id == runtime);
     found.map(|(_, kept)| kept)
 }
 
-impl<T> Deref for Kept<T> {
+impl<T> Deref for RuntimeShare<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -117,7 +117,7 @@ impl<T> Deref for Kept<T> {
     }
 }
 
-impl<T> Drop for Kept<T> {
+impl<T> Drop for RuntimeShare<T> {
     fn drop(&mut self) {
         if let Some(caretaker) = self.caretaker.get() {
             caretaker.abort();
@@ -127,7 +127,7 @@ impl<T> Drop for Kept<T> {
 
 impl<T> Departure<T> {
     /// What the runtime has; `None`: the pool is gone.
-    pub(crate) fn kept(&self) -> Option<Arc<Kept<T>>> {
+    pub(crate) fn kept(&self) -> Option<Arc<RuntimeShare<T>>> {
         self.runtimes.upgrade()?.known(self.runtime)
     }
 }

@@ -19,6 +19,7 @@ fn setting<'a>(info: Info<'a>, name: &'static str) -> Result<&'a str, Missing> {
     info.find(name).ok_or(Missing(name))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as a topic returns it")]
 fn found(concern: Concern, weight: super::Weight, risk: String, advice: &str) -> Judged {
     Ok(Some(Finding::new(concern, weight, risk, advice)))
 }

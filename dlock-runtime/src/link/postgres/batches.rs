@@ -5,7 +5,7 @@
 //! flight a caller sends its own, and else a task of the connection's runtime sends what has come since the
 //! batch before, as soon as that is answered. An answer goes through a channel for each caller, not through
 //! the slots and tickets of the batcher for Redis: what they save is nothing beside a transaction. A batch
-//! that failed because of some row's lock is sent again in halves, so that this row fails only itself.
+//! that failed because of some row is sent again in halves, so that this row fails only itself.
 //!
 //! Invariant: a caller that goes before its order is on the wire takes it back, and one that goes later
 //! leaves it there; both happen under the one lock, under which a batch is also put on the wire. So a
@@ -98,7 +98,7 @@ impl PostgresLink {
             },
             Begun::Waits(caller, needs_flusher) => {
                 if needs_flusher {
-                    self.runtime.spawn(Flusher::new(session).run());
+                    self.runtime.spawn(OrderFlusher::new(session).run());
                 }
                 caller
             }
@@ -119,7 +119,7 @@ impl PostgresLink {
 /// How far an order has got.
 enum Begun<'a> {
     /// Its caller sends it, at once.
-    Alone(Order, InFlight<'a>),
+    Alone(Order, OrdersInFlight<'a>),
     /// `true`: the caller starts a flusher.
     Waits(OrderCaller<'a>, bool),
 }
@@ -149,18 +149,18 @@ impl Drop for OrderCaller<'_> {
 }
 
 /// So many orders, which count as in flight until this is dropped.
-struct InFlight<'a>(&'a Session, usize);
+struct OrdersInFlight<'a>(&'a Session, usize);
 
-impl Drop for InFlight<'_> {
+impl Drop for OrdersInFlight<'_> {
     fn drop(&mut self) {
         self.0.orders().ended(self.1);
     }
 }
 
 /// The task that sends what waits, until nothing does.
-struct Flusher(Option<Arc<Session>>);
+struct OrderFlusher(Option<Arc<Session>>);
 
-impl Flusher {
+impl OrderFlusher {
     fn new(session: &Arc<Session>) -> Self {
         Self(Some(session.clone()))
     }
@@ -169,7 +169,7 @@ impl Flusher {
         while let Some(session) = &self.0 {
             yield_to_ready_tasks().await;
             let batch = session.orders().next_batch(Instant::now());
-            let in_flight = InFlight(session, batch.len());
+            let in_flight = OrdersInFlight(session, batch.len());
             session.send_all(batch).await;
             drop(in_flight);
             let more = session.orders().flushed();
@@ -180,7 +180,7 @@ impl Flusher {
     }
 }
 
-impl Drop for Flusher {
+impl Drop for OrderFlusher {
     fn drop(&mut self) {
         if let Some(session) = self.0.take() {
             let waiting = session.orders().give_up(); // with its runtime
@@ -197,7 +197,7 @@ impl Session {
     fn begin(&self, order: Order, until: Instant) -> Begun<'_> {
         let mut orders = self.orders();
         if orders.claim_lone_flight(Instant::now) {
-            return Begun::Alone(order, InFlight(self, 1));
+            return Begun::Alone(order, OrdersInFlight(self, 1));
         }
         let (answer, outcome) = oneshot::channel();
         let is_release = order.ask == Ask::Give;
@@ -251,7 +251,9 @@ impl Session {
                         left.push(rest);
                     }
                 }
-                Err(CommandError::Unsent(_)) if batch.len() > 1 && self.works() => {
+                Err(CommandError::Unsent(_) | CommandError::Refused(..))
+                    if batch.len() > 1 && self.works() =>
+                {
                     let half = batch.split_off(batch.len() / 2);
                     left.extend([half, batch]);
                 }

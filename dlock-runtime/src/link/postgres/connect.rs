@@ -98,7 +98,7 @@ impl PostgresPlan {
 
     async fn link(&self, until: Instant) -> Result<PostgresLink, CommandError> {
         let (client, io_task) = writable(&self.address, &self.asked, until).await?;
-        let is_pooled = self.is_pooled(&client, until).await?;
+        let is_pooled = self.is_pooled(until).await?;
         if !is_pooled {
             let timeout = self.settings.command_timeout.as_millis().max(1);
             let text = statements::settings(timeout, self.address.synchronous_commit);
@@ -134,14 +134,14 @@ impl PostgresPlan {
     }
 
     /// The URL says it, or the first connection finds out.
-    async fn is_pooled(&self, client: &Client, until: Instant) -> Result<bool, CommandError> {
+    async fn is_pooled(&self, until: Instant) -> Result<bool, CommandError> {
         if self.address.is_pooled {
             return Ok(true);
         }
         if let Some(known) = self.pooled.get() {
             return Ok(*known);
         }
-        let is_pooled = !questions::hears_others(self, client, until).await?;
+        let is_pooled = !questions::hears_others(&self.address, until).await?;
         if self.pooled.set(is_pooled).is_ok() && is_pooled {
             observe::waiters_poll(&self.address, &POOLED);
         }

@@ -32,6 +32,11 @@ pub(super) fn of_check(error: &Error, rights: &str) -> CommandError {
             let needs = format_args!("{why}: the transaction's role needs {rights}");
             CommandError::Refused(refusal, Reason::new(needs))
         }
+        CommandError::Refused(Refusal::ReadOnly, why) => {
+            CommandError::Setup(Reason::new(format_args!(
+                "{why}: a check locks rows, so begin a transaction that may write, on the primary"
+            )))
+        }
         error => error,
     }
 }

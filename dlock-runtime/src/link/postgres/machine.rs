@@ -161,7 +161,10 @@ impl PostgresLink {
             .map(|(change, _)| &*change.key)
             .collect();
         if !new.is_empty() {
-            self.query(Ask::Ensure, &[&new], until).await?;
+            match self.query(Ask::Ensure, &[&new], until).await {
+                Err(CommandError::Unsent(_)) if self.goes_on(until) => return Ok(Written::No),
+                ensured => ensured?,
+            };
         }
         self.store(&written, limit, until).await
     }
@@ -221,9 +224,7 @@ impl PostgresLink {
             .await;
         match answer {
             // It waited for a row, or would have for ever: nothing was changed.
-            Err(CommandError::Unsent(_)) if Instant::now() < until && self.works() => {
-                Ok(Written::No)
-            }
+            Err(CommandError::Unsent(_)) if self.goes_on(until) => Ok(Written::No),
             Err(error) => Err(error),
             Ok((rows, sent)) => {
                 let row = rows.first().ok_or_else(session::strange)?;
@@ -235,6 +236,11 @@ impl PostgresLink {
                 })
             }
         }
+    }
+
+    /// Whether what was not executed can be tried again.
+    fn goes_on(&self, until: Instant) -> bool {
+        Instant::now() < until && self.works()
     }
 
     /// In a statement of its own: a commit with a notification takes a lock of the whole server. If it is
@@ -272,9 +278,7 @@ struct LockedRows {
 
 impl LockedRows {
     fn failed(&mut self, changes: Vec<RowChange>) {
-        let grants = changes
-            .into_iter()
-            .filter(|it| it.is_grant && it.version > 0);
+        let grants = changes.into_iter().filter(|it| it.is_grant);
         self.failed = grants.map(|it| (it.key, it.version)).collect();
     }
 

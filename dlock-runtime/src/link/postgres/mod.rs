@@ -198,7 +198,7 @@ impl PostgresLink {
                 LinkCommand::Poll(claim),
                 Ok(LinkReply::Polled(Polled::Gone { .. } | Polled::NotDue(_))),
             )
-            | (LinkCommand::Cancel { claim, .. }, Ok(_)) => self.asked.remove(claim),
+            | (LinkCommand::Cancel { claim, .. }, _) => self.asked.remove(claim),
             (LinkCommand::AcquireAll(commands), Ok(LinkReply::AcquiredAll(answer)))
                 if answer.epochs().is_empty() =>
             {
@@ -320,6 +320,14 @@ impl PostgresLink {
             let (rows, sent) = match answer {
                 // Nothing was renewed, and some were before.
                 Err(CommandError::Unsent(_)) if round > 0 => return Ok(()),
+                // What a stranger wrote into one row fails only itself.
+                Err(CommandError::Refused(..)) if left.len() > 1 && self.works() => {
+                    let half = left.split_off(left.len() / 2);
+                    for part in [left, half] {
+                        let _ = Box::pin(self.renew_exclusive(items, part, until, all)).await;
+                    }
+                    return Ok(());
+                }
                 answer => answer?,
             };
             let mut locked = Vec::new();

@@ -7,18 +7,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row};
 
-use super::connect::{self, PostgresPlan};
+use super::connect;
 use super::errors;
-use super::push::{self, PROBE};
+use super::push::{self, Asked, PROBE};
 use super::session::{self, PostgresLink};
 use super::statements;
 use crate::extras::server_check::{Answers, Pushes};
 use crate::link::clock::wall_clock;
 use crate::link::command_error::CommandError;
+use crate::values::config::PostgresAddress;
 use crate::values::report::Stored;
 
 /// Behind a pooler in transaction mode, a message that has not come by then never will.
@@ -113,24 +114,22 @@ impl PostgresLink {
     }
 }
 
-/// Whether a message that another connection sends comes over this one while it is idle. It does not
-/// through a pooler that gives the server's session to others between two transactions.
+/// Whether a message that one connection sends comes over another while that is idle. It does not through a
+/// pooler that gives the server's session to others between two transactions, for which two connections are
+/// made that nothing else hears.
 pub(super) async fn hears_others(
-    plan: &PostgresPlan,
-    client: &Client,
+    address: &PostgresAddress,
     until: Instant,
 ) -> Result<bool, CommandError> {
     let failed = |error: tokio_postgres::Error| errors::of_connecting(&error);
-    let channel = push::channel()?;
+    let (channel, asked) = (push::channel()?, Arc::<Asked>::default());
+    let (listening, _io_task) = connect::writable(address, &asked, until).await?;
     let listen = format!("LISTEN {channel}");
-    client.batch_execute(&listen).await.map_err(failed)?;
-    let (other, _io_task) = connect::writable(&plan.address, &Arc::default(), until).await?;
-    let heard = plan.asked.probed.notified();
+    listening.batch_execute(&listen).await.map_err(failed)?;
+    let (other, _io_task) = connect::writable(address, &Arc::default(), until).await?;
+    let heard = asked.probed.notified();
     let notify = format!("NOTIFY {channel}, '{PROBE}'");
     other.batch_execute(&notify).await.map_err(failed)?;
     let by = (Instant::now() + HEARD_WITHIN).min(until);
-    let is_heard = timeout_at(by, heard).await.is_ok();
-    let unlisten = client.batch_execute("UNLISTEN *");
-    let _ = timeout(HEARD_WITHIN, unlisten).await;
-    Ok(is_heard)
+    Ok(timeout_at(by, heard).await.is_ok())
 }

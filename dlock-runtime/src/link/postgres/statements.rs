@@ -116,7 +116,7 @@ impl Ask {
                 ORDER BY w.at, q.arrival"
             ),
             Ask::Ensure => format!(
-                "INSERT INTO {lock} (key) SELECT k FROM unnest($1::text[]) AS u(k) ORDER BY k
+                "INSERT INTO {lock} (key) SELECT k FROM unnest($1::text[]) AS u(k) ORDER BY k COLLATE \"C\"
                 ON CONFLICT (key) DO NOTHING"
             ),
             Ask::Store => store(&now, &lock, &waiter),
@@ -145,9 +145,9 @@ impl Ask {
                     SELECT w.key, 1, w.holder, n.t + w.lease, n.t, n.t FROM n, {TAKES} AS w(key, holder, at, lease, not_after)
                     WHERE n.t <= w.not_after AND (SELECT true FROM {lock} l WHERE l.key = w.key) IS NULL
                     ORDER BY w.key COLLATE \"C\"
-                    ON CONFLICT (key) DO NOTHING RETURNING l.holder, l.epoch)
-                SELECT n.t, w.at, m.epoch FROM n, made m, unnest($2::text[], $3::bigint[]) AS w(holder, at)
-                WHERE w.holder = m.holder"
+                    ON CONFLICT (key) DO NOTHING RETURNING l.key, l.holder, l.epoch)
+                SELECT n.t, w.at, m.epoch FROM n, made m, unnest($1::text[], $2::text[], $3::bigint[]) AS w(key, holder, at)
+                WHERE w.key = m.key AND w.holder = m.holder"
             ),
             Ask::Give => format!(
                 "{now}
@@ -264,15 +264,18 @@ pub(super) fn harms() -> String {
     )
 }
 
-/// after which key, how many, how old in µs: looks at so many rows, and removes those that are not used.
-/// Returns the last key, and how many rows it looked at.
+/// after which key, how many, how old in µs: looks at so many rows, and removes those that are not used, with
+/// waiters that are dead. Returns the last key, and how many rows it looked at. Whoever has come to wait since
+/// has drawn an epoch.
 pub(super) fn sweep(schema: &str) -> String {
     format!(
         "WITH n AS MATERIALIZED (SELECT {NOW} AS t),
         part AS MATERIALIZED (SELECT l.key FROM \"{schema}\".lock l WHERE l.key > $1 ORDER BY l.key LIMIT $2),
         old AS MATERIALIZED (SELECT l.key FROM \"{schema}\".lock l JOIN part p ON p.key = l.key CROSS JOIN n
-            WHERE greatest(l.ends, l.record_ends, l.epoch) < n.t - $3 AND NOT l.waiting
+            WHERE greatest(l.ends, l.record_ends, l.epoch) < n.t - $3
+                AND NOT EXISTS (SELECT 1 FROM \"{schema}\".waiter q WHERE q.key = l.key AND q.alive_until >= n.t - $3)
             FOR UPDATE OF l SKIP LOCKED),
+        dead AS (DELETE FROM \"{schema}\".waiter q USING old WHERE q.key = old.key),
         gone AS (DELETE FROM \"{schema}\".lock l USING old WHERE l.key = old.key)
         SELECT max(key), count(*) FROM part"
     )

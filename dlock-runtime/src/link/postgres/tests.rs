@@ -154,7 +154,7 @@ async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
     };
     let plan = PostgresPlan::new(address, &settings, Clock::real());
     let [link, stranger] = [(); 2].map(|()| plan.connect());
-    let (link, stranger) = joined::both(link, stranger).await;
+    let (link, stranger) = Box::pin(joined::both(link, stranger)).await;
     let (link, stranger) = (link.unwrap(), stranger.unwrap());
     let text = "BEGIN; INSERT INTO locks.lock (key) VALUES ('k5')";
     stranger.client.batch_execute(text).await.unwrap();

@@ -23,7 +23,7 @@ use crate::link::redis::plan::Plan;
 use crate::link::redis::redirects::OfCluster;
 use crate::link::{BackgroundTask, Link, Listener, Node};
 use crate::topology::plain::{Checkouts, PlainLink};
-use crate::topology::runtimes::{Departure, Kept, Runtimes};
+use crate::topology::runtimes::{Departure, RuntimeShare, Runtimes};
 use crate::topology::sentinel;
 use crate::topology::witness::{Witness, WitnessedLink};
 use crate::values::config::{Endpoint, RedisAddress, Settings};
@@ -144,7 +144,7 @@ impl Supervisor {
 
     /// Begins to connect in another runtime, unless the connection for this key works there.
     pub(crate) fn prepare(self: &Arc<Self>, runtime: &Handle, key: &str) {
-        let works = |links: &Arc<Kept<Links>>| Some(links.slot(key)?.works());
+        let works = |links: &Arc<RuntimeShare<Links>>| Some(links.slot(key)?.works());
         if self.runtimes.look(runtime.id(), works) == Some(true) {
             return; // mostly, so nothing is cloned before
         }
@@ -168,7 +168,7 @@ impl Supervisor {
         Some(self.heard_last()?.1)
     }
 
-    fn heard_last(&self) -> Option<(Arc<Kept<Links>>, Arc<RedisLink>)> {
+    fn heard_last(&self) -> Option<(Arc<RuntimeShare<Links>>, Arc<RedisLink>)> {
         let now = self.plan.clock.now();
         let all = self.runtimes.all();
         let usable = all.iter().flat_map(|links| {
@@ -215,7 +215,7 @@ impl Supervisor {
         self: &Arc<Self>,
         key: &str,
         within: Duration,
-    ) -> Result<(Arc<Kept<Links>>, Arc<RedisLink>), CommandError> {
+    ) -> Result<(Arc<RuntimeShare<Links>>, Arc<RedisLink>), CommandError> {
         let here = command_error::current_runtime()?;
         let links = self.welcome(&here)?;
         let Some(slot) = links.slot(key) else {
@@ -280,7 +280,7 @@ impl Supervisor {
     }
 
     /// The connections of a runtime, and the caretaker task that checks them.
-    fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<Kept<Links>>, CommandError> {
+    fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<RuntimeShare<Links>>, CommandError> {
         if let Some(known) = self.runtimes.known(here.id()) {
             return Ok(known);
         }
