@@ -68,7 +68,7 @@ pub(crate) async fn chapters(lab: &Lab) -> Result<Vec<Chapter>, Failure> {
             }],
         }],
     };
-    let handover = handover(lab, &server).await?;
+    let handover = handover(lab, &server)?;
     Ok(vec![cycles, handover, renewals(&server).await?])
 }
 
@@ -405,7 +405,7 @@ impl Cycle for Spread {
 }
 
 /// W4's hand-over between two processes, beside that of Redis.
-async fn handover(lab: &Lab, server: &Server) -> Result<Chapter, Failure> {
+fn handover(lab: &Lab, server: &Server) -> Result<Chapter, Failure> {
     let fleet = Fleet {
         processes: 2,
         tasks: 2,
