@@ -26,7 +26,7 @@ const ACCOUNTS: u64 = 6;
 /// What an account has at first.
 const CENTS: i64 = 1_000;
 
-const TTL: Duration = Duration::from_millis(1_000);
+const TTL: Duration = Duration::from_secs(1);
 
 /// Of a clerk who stands still.
 const BEYOND: Duration = Duration::from_millis(1_400);

@@ -97,11 +97,13 @@ impl Firing<'_> {
             }
             Ok(Err(LockError::Busy { .. })) => notes("busy", 0),
             Ok(Err(LockError::Lost { .. })) => notes("lost", 0),
-            Ok(Err(LockError::Unavailable { .. })) => notes("unavailable", 0),
-            Ok(Err(LockError::Refused {
-                reason: Refusal::Loading,
-                ..
-            })) => notes("unavailable", 0),
+            Ok(Err(
+                LockError::Unavailable { .. }
+                | LockError::Refused {
+                    reason: Refusal::Loading,
+                    ..
+                },
+            )) => notes("unavailable", 0),
             Ok(Err(error)) => panic!("{error:?}"),
         }
     }
