@@ -157,10 +157,10 @@ fn stat(pid: u32) -> Vec<u64> {
 struct Cycles {
     is_flushed: bool,
     tasks: usize,
-    lanes: Vec<Lane>,
+    lanes: Vec<SqlLane>,
 }
 
-struct Lane {
+struct SqlLane {
     contender: Contender,
     block: Block,
     /// How many locks a cycle takes.
@@ -199,7 +199,7 @@ impl Cycles {
         } else {
             cycles(200, 24)
         };
-        let lane = |contender, tasks, cycles, locks| Lane {
+        let lane = |contender, tasks, cycles, locks| SqlLane {
             contender,
             block: Block { tasks, cycles },
             locks,
@@ -215,7 +215,11 @@ impl Cycles {
                 1,
             ),
             lane(
-                Contender::new("advisory lock, a connection each", &[], Spread(advisory)),
+                Contender::new(
+                    "advisory lock, a connection each",
+                    &[],
+                    AdvisoryKeys(advisory),
+                ),
                 tasks,
                 many,
                 1,
@@ -265,7 +269,7 @@ impl Cycles {
 
     /// The base's times divided by each contender's.
     fn rates(&self) -> Vec<Option<Quartiles>> {
-        let rates = |lane: &Lane| lane.times.iter().map(|it| 1.0 / it).collect();
+        let rates = |lane: &SqlLane| lane.times.iter().map(|it| 1.0 / it).collect();
         let rates: Vec<Vec<f64>> = self.lanes.iter().map(rates).collect();
         ratios(&rates, self.base())
     }
@@ -306,7 +310,7 @@ impl Cycles {
     }
 }
 
-impl Lane {
+impl SqlLane {
     async fn run(&mut self, control: &Client) -> Result<(), Failure> {
         let before = wal(control).await?;
         let took = self.contender.run(self.block).await?;
@@ -392,9 +396,9 @@ impl Advisory {
 
 /// A connection for each key.
 #[derive(Clone)]
-struct Spread(Vec<Advisory>);
+struct AdvisoryKeys(Vec<Advisory>);
 
-impl Cycle for Spread {
+impl Cycle for AdvisoryKeys {
     async fn cycle(&mut self, key: usize) -> Result<(), Failure> {
         let Advisory(client, take, give) = self.0.get(key).ok_or("a key needs a connection")?;
         let number = i64::try_from(key)?;
