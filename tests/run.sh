@@ -230,6 +230,7 @@ end_beside
 # By themselves: a lock in PostgreSQL is several statements of a process of its own, and beside explorations
 # that compute on every core leases of a few seconds end.
 tests --test conformance postgres::
+tests --features dlock-cli/postgres --test command migrate
 end
 
 # Fleets of two builds: this one, and the one with which it has to share every lock.

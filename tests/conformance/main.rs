@@ -120,6 +120,7 @@ mod bounds;
 mod bugs;
 mod bugs_elsewhere;
 mod data;
+mod database;
 mod evictions;
 mod exclusion;
 mod fences;

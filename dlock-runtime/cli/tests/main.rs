@@ -17,6 +17,7 @@ mod lab;
 mod lead;
 mod look;
 mod lost;
+#[cfg(feature = "postgres")]
 mod migrate;
 mod once_per;
 mod page;

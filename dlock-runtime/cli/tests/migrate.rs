@@ -1,4 +1,4 @@
-//! `dlock migrate`, and the commands on the tables that it makes. Without the feature, it names that.
+//! `dlock migrate`, and the commands on the tables that it makes.
 
 use std::process::Output;
 
@@ -16,11 +16,6 @@ fn from_an_empty_database_to_a_lock() {
     let url = database.url("locks");
     let dlock = |args: &[&str]| lab.dlock_at(&url, args).output().unwrap();
     let run = ["run", "--key", "nightly", "--", "echo", "ran"];
-    if !cfg!(feature = "postgres") {
-        let refused = dlock(&run);
-        assert!(said(&refused).contains("postgres"), "{refused:?}");
-        return;
-    }
     let before = dlock(&run);
     assert_eq!(before.status.code(), Some(64), "{before:?}");
     assert!(said(&before).contains("dlock migrate"), "{before:?}");

@@ -4,7 +4,7 @@
 //! The server refuses to run as root, so as root it runs as `postgres` or `nobody`. Without a flush to the
 //! disk: no test here cuts the power.
 
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::certificates::Authority;
 use crate::server::port::{self, Claim};
 use crate::wait::until_blocking;
 
@@ -67,6 +68,35 @@ impl PostgresServer {
     /// As [`start`](Self::start).
     pub fn start_on_port() -> Self {
         Self::over(initialized(), &[], Some(port()))
+    }
+
+    /// The same, which takes encrypted connections only there, from clients with a certificate of this authority
+    /// and for `localhost`.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub fn start_encrypted(authority: &Authority) -> Self {
+        let directory = initialized();
+        let identity = authority.issue("postgres", &["localhost"]);
+        let mut settings = vec!["ssl=on".to_owned()];
+        for (name, from) in [
+            ("ssl_ca_file", &authority.file()),
+            ("ssl_cert_file", &identity.certificate),
+            ("ssl_key_file", &identity.key),
+        ] {
+            let file = directory.join(name);
+            std::fs::copy(from, &file).expect("copy a file");
+            let only_ours = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(&file, only_ours).expect("hide the key");
+            if let Some((uid, gid)) = unprivileged() {
+                chown(&file, Some(uid), Some(gid)).expect("give the file away");
+            }
+            settings.push(format!("{name}={}", file.display()));
+        }
+        let rules = "local all all trust\nhostssl all all all trust clientcert=verify-ca\n";
+        std::fs::write(directory.join("data/pg_hba.conf"), rules).expect("write who may connect");
+        let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+        Self::over(directory, &settings, Some(port()))
     }
 
     /// An asynchronous standby of this cluster, at a port of its own.

@@ -44,7 +44,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let server = PostgresServer::start();
-        let config = Config::new(server.url("alike"));
+        let config = Config::new(server.url("alike")).command_timeout(CAP);
         config.clone().migrate().await.unwrap();
         server.sql("CREATE TABLE alike.clock (t bigint); INSERT INTO alike.clock VALUES (0)");
         let settings = config.check().unwrap();
