@@ -119,6 +119,7 @@ impl PostgresServer {
             settings.extend([
                 "listen_addresses=127.0.0.1".to_owned(),
                 format!("port={port}"),
+                "full_page_writes=on".to_owned(), // for a standby of a standby
             ]);
         }
         let server = spawn(&directory, &settings);
