@@ -300,7 +300,9 @@ async fn a_missing_right_is_named() {
         assert!(is_typed && said.contains(named), "{named}: {error:?}");
     };
 
-    let pool = LockPool::connect(patient(url_as(&shop, &schema))).await.unwrap();
+    let pool = LockPool::connect(patient(url_as(&shop, &schema)))
+        .await
+        .unwrap();
     let lock = pool.lock("k").acquire().await.unwrap();
     let waits = tokio::spawn(pool.lock("k").fair().wait(LONG).acquire());
     settled(&pool).await;
@@ -320,7 +322,9 @@ async fn a_missing_right_is_named() {
         ("DELETE", format!("{schema}.waiter"), "DELETE on"),
     ] {
         execute(format!("REVOKE {right} ON {on} FROM {shop}")).await;
-        let error = LockPool::connect(patient(url_as(&shop, &schema))).await.unwrap_err();
+        let error = LockPool::connect(patient(url_as(&shop, &schema)))
+            .await
+            .unwrap_err();
         refused(&error, named);
         refused(&error, on.rsplit(['.', ' ']).next().unwrap());
         execute(format!("GRANT {right} ON {on} TO {shop}")).await;
