@@ -93,13 +93,14 @@ impl Stage {
     }
 
     async fn case(&self, steps: &[(Asks, usize, u64)]) {
-        self.tell("TRUNCATE alike.lock, alike.waiter").await;
+        self.tell("DELETE FROM alike.lock; DELETE FROM alike.waiter")
+            .await;
         let (mut pure, mut time) = (Server::default(), 1_700_000_000_000_000);
         for (at, (asks, who, pass)) in steps.iter().enumerate() {
             time += pass * 1000;
             if pure.queue_ends(KEY, time).is_none() {
                 // The database removes one after the other, as somebody asks.
-                self.tell("TRUNCATE alike.waiter; UPDATE alike.lock SET waiting = false")
+                self.tell("DELETE FROM alike.waiter; UPDATE alike.lock SET waiting = false")
                     .await;
             }
             self.tell(&format!("UPDATE alike.clock SET t = {time}"))
