@@ -20,8 +20,8 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::fleet::CAP;
 
-const CLERKS: u64 = 8;
-const ACCOUNTS: u64 = 6;
+const CLERKS: u64 = 16;
+const ACCOUNTS: u64 = 16;
 
 /// What an account has at first.
 const CENTS: i64 = 1_000;
