@@ -76,12 +76,7 @@ async fn connect(servers: &[PostgresServer]) -> Option<Client> {
     config.user("postgres").dbname("postgres");
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     for server in servers {
-        let (host, port) = server
-            .host()
-            .rsplit_once(':')
-            .map(|(host, port)| (host.to_owned(), port.parse().unwrap()))
-            .unwrap();
-        config.host(host).port(port);
+        config.host("127.0.0.1").port(server.port());
     }
     let (client, connection) = config.connect(NoTls).await.ok()?;
     tokio::spawn(connection);

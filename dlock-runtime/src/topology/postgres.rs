@@ -147,9 +147,10 @@ const SWEEPS: Duration = Duration::from_secs(3600);
 
 /// Asks an idle connection for a sign of life, and sweeps.
 async fn look_after(departure: Departure<OneLink>, plan: Arc<PostgresPlan>) {
-    let (settings, clock) = (plan.settings.clone(), plan.clock);
-    drop(plan);
-    let (pause, within) = (settings.health_check_interval, settings.command_timeout);
+    let (pause, within) = (
+        plan.settings.health_check_interval,
+        plan.settings.command_timeout,
+    );
     let mut next_sweep = Instant::now();
     loop {
         tokio::time::sleep(pause).await;
@@ -163,6 +164,9 @@ async fn look_after(departure: Departure<OneLink>, plan: Arc<PostgresPlan>) {
             let _ = link.sweep(within).await; // the next one does the rest
             next_sweep = Instant::now() + SWEEPS;
         }
-        while link.works() && link.idle(clock.now()) >= pause && link.ping(within).await.is_err() {}
+        while link.works()
+            && link.idle(plan.clock.now()) >= pause
+            && link.ping(within).await.is_err()
+        {}
     }
 }

@@ -147,7 +147,9 @@ impl PostgresServer {
         until_blocking("PostgreSQL is ready", READY_CAP, ready);
     }
 
-    fn port(&self) -> u16 {
+    /// The number in its socket's name, and its TCP port if it has one.
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.claim.as_ref().map_or(5432, |it| it.port)
     }
 

@@ -2,8 +2,8 @@
 //! waits, its caller keeps a ticket and nothing on the heap: with a thousand callers, memory is what
 //! waiting costs.
 //!
-//! It knows nothing of how a batch is sent; `state` decides what waits for one and what it takes. Invariant: a ticket is given back exactly once, by the
-//! poll that reads the outcome or by the drop.
+//! It knows nothing of how a batch is sent; `state` decides what waits for one and what it takes.
+//! Invariant: a ticket is given back exactly once, by the poll that reads the outcome or by the drop.
 
 pub(crate) mod state;
 

@@ -143,7 +143,7 @@ impl Supervisor {
     }
 
     /// Begins to connect in another runtime, unless the connection for this key works there.
-    pub(crate) fn prepare(self: &Arc<Self>, runtime: &Handle, key: &str) {
+    pub(crate) fn prepare(&self, runtime: &Handle, key: &str) {
         let works = |links: &Arc<RuntimeShare<Links>>| Some(links.slot(key)?.works());
         if self.runtimes.look(runtime.id(), works) == Some(true) {
             return; // mostly, so nothing is cloned before
@@ -180,7 +180,7 @@ impl Supervisor {
 
     /// The current runtime's connection for this key; connects if necessary.
     pub(crate) async fn link(
-        self: &Arc<Self>,
+        &self,
         key: &str,
         within: Duration,
     ) -> Result<Arc<dyn Link>, CommandError> {
@@ -190,7 +190,7 @@ impl Supervisor {
 
     /// The same, as a node of a quorum.
     pub(super) async fn node(
-        self: &Arc<Self>,
+        &self,
         key: &str,
         within: Duration,
     ) -> Result<Arc<dyn Node>, CommandError> {
@@ -204,7 +204,7 @@ impl Supervisor {
 
     /// The same, without what stands in front of it.
     pub(crate) async fn redis_link(
-        self: &Arc<Self>,
+        &self,
         key: &str,
         within: Duration,
     ) -> Result<Arc<RedisLink>, CommandError> {
@@ -212,7 +212,7 @@ impl Supervisor {
     }
 
     async fn made_link(
-        self: &Arc<Self>,
+        &self,
         key: &str,
         within: Duration,
     ) -> Result<(Arc<RuntimeShare<Links>>, Arc<RedisLink>), CommandError> {
@@ -280,7 +280,7 @@ impl Supervisor {
     }
 
     /// The connections of a runtime, and the caretaker task that checks them.
-    fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<RuntimeShare<Links>>, CommandError> {
+    fn welcome(&self, here: &Handle) -> Result<Arc<RuntimeShare<Links>>, CommandError> {
         if let Some(known) = self.runtimes.known(here.id()) {
             return Ok(known);
         }
