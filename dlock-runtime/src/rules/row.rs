@@ -66,6 +66,8 @@ pub(crate) struct RowChange {
     pub(crate) row: Option<LockRow>,
     /// Somebody holds the lock who did not before.
     pub(crate) is_grant: bool,
+    /// Only waiters came or went, which nobody relies on after a crash.
+    pub(crate) is_of_queue: bool,
     /// The arrivals of waiters that left: one that lapsed may have come again with the same entry.
     pub(crate) gone: Vec<u64>,
     /// Waiters that are new, or were heard.
@@ -173,11 +175,10 @@ impl LoadedKey {
         let waiters: Vec<_> = heard.map(QueuedEntry::stored).collect();
         let is_new = |it: &StoredWaiter| old.iter().all(|at| at.arrival() != it.arrival);
         // Whoever was granted the lock out of the queue is told the epoch that is there.
-        let has_changed = told.is_some_and(|it| self.seen.row.sole != Some(signed(it)))
-            || before.lock != after.lock
-            || before.record != after.record
-            || !gone.is_empty()
-            || waiters.iter().any(is_new);
+        let is_of_queue = told.is_none_or(|it| self.seen.row.sole == Some(signed(it)))
+            && before.lock == after.lock
+            && before.record == after.record;
+        let has_changed = !is_of_queue || !gone.is_empty() || waiters.iter().any(is_new);
         if !has_changed && waiters.is_empty() {
             return None;
         }
@@ -187,6 +188,7 @@ impl LoadedKey {
             epoch: self.seen.row.epoch,
             row: has_changed.then(|| self.row(after, server.last_epoch, told)),
             is_grant: is_grant(before.lock.as_ref(), after.lock.as_ref()),
+            is_of_queue,
             gone,
             waiters,
         })

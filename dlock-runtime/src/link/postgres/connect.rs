@@ -158,7 +158,6 @@ impl PostgresPlan {
             .into_iter()
             .map(|ask| SessionStatement {
                 text: ask.text(schema),
-                types: ask.types(),
                 prepared: None,
             })
             .collect();
@@ -166,7 +165,7 @@ impl PostgresPlan {
             return Ok(statements);
         }
         let prepared = statements.iter();
-        let prepared = prepared.map(|it| Box::pin(client.prepare_typed(&it.text, &it.types)));
+        let prepared = prepared.map(|it| Box::pin(client.prepare(&it.text)));
         let prepared = joined::all(prepared.collect()).await;
         for (statement, prepared) in statements.iter_mut().zip(prepared) {
             let prepared = prepared.map_err(|error| errors::of_connecting(&error))?;

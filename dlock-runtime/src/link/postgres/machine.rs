@@ -4,7 +4,8 @@
 //! A client that stops between the two keeps nothing locked. Invariant: a decision is written only if
 //! nothing changed since, and while its caller waits for it, or not at all.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -22,7 +23,7 @@ use crate::rules::window::{StoredQueue, StoredWaiter};
 use crate::values::error::{Reason, Refusal};
 
 /// So many entries from the head of a queue on are in a window.
-const HEADS: i64 = 32;
+pub(super) const HEADS: i64 = 32;
 
 /// A row that is found locked for longer is kept by a transaction of the user's.
 const KEPT_FOR: Duration = Duration::from_millis(100);
@@ -60,9 +61,7 @@ impl PostgresLink {
                 let refusal = Refusal::OpenTransaction;
                 return Err(CommandError::Refused(refusal, Reason::new(why)));
             }
-            // Others' statements, and their commits, may come before it on this connection.
-            let left = until.saturating_duration_since(Instant::now());
-            let limit = not_after.min(time.saturating_add(micros(left).unsigned_abs()));
+            let limit = not_after.min(limit(time, until));
             // Waiters are told right behind it, not a round trip later: if it is not written after all,
             // one asks in vain. A new row takes two statements, and nobody waits for it.
             let has_rows = changes.iter().all(|it| it.version > 0);
@@ -72,14 +71,15 @@ impl PostgresLink {
                 OutgoingNotes::default()
             };
             let tells = async { self.notify(now) };
-            let (written, ()) = joined::both(self.write(&changes, limit, until), tells).await;
+            let writes = self.write(&changes, Scope::All, limit, until);
+            let (written, ()) = joined::both(writes, tells).await;
             match written? {
-                Written::Yes => {
+                Written::All => {
                     self.notify(outbox);
                     return Ok(answer);
                 }
                 Written::Late => {}
-                Written::No => locked.failed(changes),
+                Written::Some(_) => locked.failed(changes),
             }
             round += 1;
             if !pause(round, until).await {
@@ -104,7 +104,7 @@ impl PostgresLink {
     }
 
     /// Reads rows and windows of their queues, at one time of the server's. Of no key, only that time.
-    async fn rows(
+    pub(super) async fn rows(
         &self,
         keys: &[&str],
         heads: i64,
@@ -138,10 +138,10 @@ impl PostgresLink {
         Ok((time, seen))
     }
 
-    /// Writes all changes, or none.
-    async fn write(
+    pub(super) async fn write(
         &self,
         changes: &[RowChange],
+        scope: Scope,
         limit: u64,
         until: Instant,
     ) -> Result<Written, CommandError> {
@@ -154,7 +154,7 @@ impl PostgresLink {
                         .await?;
                 }
             }
-            return Ok(Written::Yes);
+            return Ok(Written::All);
         }
         written.sort_unstable_by_key(|(change, _)| &change.key);
         let new: Vec<&str> = (written.iter().filter(|(change, _)| change.version == 0))
@@ -162,16 +162,19 @@ impl PostgresLink {
             .collect();
         if !new.is_empty() {
             match self.query(Ask::Ensure, &[&new], until).await {
-                Err(CommandError::Unsent(_)) if self.goes_on(until) => return Ok(Written::No),
+                Err(CommandError::Unsent(_)) if self.goes_on(until) => {
+                    return Ok(Written::Some(Vec::new()));
+                }
                 ensured => ensured?,
             };
         }
-        self.store(&written, limit, until).await
+        self.store(&written, scope, limit, until).await
     }
 
     async fn store(
         &self,
         written: &[(&RowChange, &LockRow)],
+        scope: Scope,
         limit: u64,
         until: Instant,
     ) -> Result<Written, CommandError> {
@@ -218,21 +221,24 @@ impl PostgresLink {
                     &entries,
                     &signed(limit),
                     &all(written, |it, _| it.epoch),
+                    &(scope == Scope::Each),
+                    &written.iter().all(|(it, _)| it.is_of_queue),
                 ],
                 until,
             )
             .await;
         match answer {
             // It waited for a row, or would have for ever: nothing was changed.
-            Err(CommandError::Unsent(_)) if self.goes_on(until) => Ok(Written::No),
+            Err(CommandError::Unsent(_)) if self.goes_on(until) => Ok(Written::Some(Vec::new())),
             Err(error) => Err(error),
             Ok((rows, sent)) => {
                 let row = rows.first().ok_or_else(session::strange)?;
                 let time = self.heard(row, 0, sent)?;
-                Ok(match session::read(row, 1)? {
-                    true => Written::Yes,
-                    false if time > limit => Written::Late,
-                    false => Written::No,
+                let keys: Vec<String> = session::read(row, 1)?;
+                Ok(match keys.len() {
+                    all if all == written.len() => Written::All,
+                    _ if time > limit => Written::Late,
+                    _ => Written::Some(keys),
                 })
             }
         }
@@ -258,13 +264,45 @@ impl PostgresLink {
     }
 }
 
-/// What became of a decision.
-enum Written {
-    Yes,
-    /// Its time was over; it is made again, or is too late.
+/// What of several changes is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All of them, or none.
+    All,
+    /// Each by itself.
+    Each,
+}
+
+/// What became of changes.
+pub(super) enum Written {
+    All,
+    /// Their time was over; they are made again, or are too late.
     Late,
-    /// A row was changed since, or is locked.
-    No,
+    /// Those of these keys; another row was changed since, or is locked.
+    Some(Vec<String>),
+}
+
+/// Keys for which a single statement was not enough lately: for a while their commands go to the machine at
+/// once, which saves round trips where several want a lock.
+#[derive(Debug, Default)]
+pub(super) struct ContendedKeys(pub(super) Mutex<HashMap<Arc<str>, Instant>>);
+
+impl ContendedKeys {
+    const FOR: Duration = Duration::from_secs(1);
+    const MOST: usize = 1024;
+
+    pub(super) fn note(&self, key: &Arc<str>) {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if since.len() >= Self::MOST {
+            since.clear(); // a round trip more for each
+        }
+        since.insert(key.clone(), Instant::now());
+    }
+
+    pub(super) fn contains(&self, key: &str) -> bool {
+        let since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.get(key).is_some_and(|at| at.elapsed() < Self::FOR)
+    }
 }
 
 /// Rows that were found locked although nobody changed them.
@@ -370,12 +408,19 @@ fn waiter(
     )))
 }
 
-fn unreadable(what: crate::rules::row::UnreadableRow) -> CommandError {
+pub(super) fn unreadable(what: crate::rules::row::UnreadableRow) -> CommandError {
     let why = format!(
         "another program wrote the row: its column `{}` can't be read",
         what.0
     );
     CommandError::Refused(Refusal::WrongType, Reason::new(why))
+}
+
+/// Until when what was decided at this time may be written: others' statements, and their commits, may come
+/// before it on this connection.
+pub(super) fn limit(time: u64, until: Instant) -> u64 {
+    let left = until.saturating_duration_since(Instant::now());
+    time.saturating_add(micros(left).unsigned_abs())
 }
 
 /// As the columns are.

@@ -5,7 +5,7 @@
 //! each a transaction of its own; `connect` makes one; `statements` has the texts, `errors` what an answer
 //! means, `push` the messages that wake waiters, `questions` what nobody waits for. What is not decided by
 //! the machine is each in one statement: exclusive locks that nobody waits for, which go through `batches`,
-//! renewals and signs of life.
+//! their `renewals`, and signs of life.
 //!
 //! Never in this folder: a transaction over several round trips, which would keep rows locked while its
 //! client stands still; a statement that waits for a row.
@@ -16,6 +16,7 @@ mod errors;
 mod machine;
 mod push;
 mod questions;
+mod renewals;
 mod session;
 mod statements;
 #[cfg(test)]
@@ -34,10 +35,8 @@ use self::statements::Ask;
 use super::batched::{BatchedAnswer, ReleaseCommand};
 use super::by_machine::by_machine;
 use super::command_error::CommandError;
-use super::{Answer, Link, LinkCommand, LinkReply, joined, not_offered, replied};
-use crate::rules::commands::{
-    Acquire, Acquired, Busy, Claim, GivenBack, Keep, Left, Polled, Renewal, Renewed,
-};
+use super::{Answer, Link, LinkCommand, LinkReply, not_offered, replied};
+use crate::rules::commands::{Acquire, Acquired, Busy, Claim, GivenBack, Keep, Left, Polled};
 use crate::values::entry::{self, META};
 use crate::values::moment::Moment;
 use crate::values::report::{Notice, Scanned, Sought};
@@ -45,9 +44,6 @@ use crate::values::report::{Notice, Scanned, Sought};
 pub(crate) use self::connect::{PostgresPlan, check_in, migrate};
 pub(crate) use self::session::PostgresLink;
 pub(crate) use self::statements::{check, migration};
-
-/// How often one renewal asks again about rows that somebody has locked for a moment.
-const RENEWED_AGAIN: u32 = 8;
 
 /// How many keys one step of a scan reads.
 const KEYS_AT_ONCE: i64 = 1000;
@@ -98,11 +94,11 @@ impl Link for PostgresLink {
         BatchedAnswer::Boxed(Box::pin(async move {
             let until = Instant::now() + within;
             self.asked.remove(claim);
-            if keep == Keep::NOT
-                && !claim.kind().is_shared()
-                && let Some(given_back) = self.give(claim, until).await?
-            {
-                return Ok(given_back);
+            if keep == Keep::NOT && self.goes_alone(claim) {
+                if let Some(given_back) = self.give(claim, until).await? {
+                    return Ok(given_back);
+                }
+                self.contended.note(&claim.key);
             }
             self.run(
                 (&[&claim.key], &[&claim.value]),
@@ -142,11 +138,11 @@ impl PostgresLink {
         until: Instant,
     ) -> Result<Acquired, CommandError> {
         let claim = &command.claim;
-        if !claim.is_once
-            && !claim.kind().is_shared()
-            && let Some(taken) = self.take(command, until).await?
-        {
-            return Ok(taken);
+        if !claim.is_once && self.goes_alone(claim) {
+            if let Some(taken) = self.take(command, until).await? {
+                return Ok(taken);
+            }
+            self.contended.note(&claim.key);
         }
         let keys = (&[&claim.key][..], &[&*claim.value][..]);
         self.run(keys, command.not_after, until, |server, time, outbox| {
@@ -155,6 +151,11 @@ impl PostgresLink {
             (acquired, told.into_iter().collect())
         })
         .await
+    }
+
+    /// Whether a single statement may be enough.
+    fn goes_alone(&self, claim: &Claim) -> bool {
+        !claim.kind().is_shared() && !self.contended.contains(&claim.key)
     }
 
     /// Whatever the machine alone decides.
@@ -253,110 +254,6 @@ impl PostgresLink {
         }
         let left = Left::For(Duration::from_millis(left));
         Ok(Some(Polled::Queued(Busy { time, left, value })))
-    }
-
-    /// Exclusive locks in one statement, the others one by one beside it.
-    async fn renew(
-        &self,
-        items: &[Renewal],
-        within: Duration,
-    ) -> Result<Vec<Renewed>, CommandError> {
-        let until = Instant::now() + within;
-        let mut all = vec![Renewed::default(); items.len()];
-        let is_shared = |at: &usize| items.get(*at).is_some_and(|it| it.claim.kind().is_shared());
-        let (shared, exclusive): (Vec<_>, Vec<_>) = (0..items.len()).partition(is_shared);
-        let one_by_one = shared.into_iter().filter_map(|at| {
-            let item = items.get(at)?;
-            Some(Box::pin(async move {
-                (at, self.renew_shared(item, until).await)
-            }))
-        });
-        let (renewed, answers) = joined::both(
-            self.renew_exclusive(items, exclusive, until, &mut all),
-            joined::all(one_by_one.collect()),
-        )
-        .await;
-        for (at, answer) in answers {
-            if let (Some(place), Ok(answer)) = (all.get_mut(at), answer) {
-                *place = answer;
-            }
-        }
-        renewed?;
-        for (item, _) in items
-            .iter()
-            .zip(&all)
-            .filter(|(_, it)| **it == Renewed::NotOurs)
-        {
-            self.asked.remove(&item.claim);
-        }
-        Ok(all)
-    }
-
-    async fn renew_shared(&self, item: &Renewal, until: Instant) -> Result<Renewed, CommandError> {
-        let keys = (&[&item.claim.key][..], &[&*item.claim.value][..]);
-        self.run(keys, u64::MAX, until, |server, time, _| {
-            (server.renew(item, time), Vec::new())
-        })
-        .await
-    }
-
-    /// A row that somebody has locked is no loss: it is asked about again.
-    async fn renew_exclusive(
-        &self,
-        items: &[Renewal],
-        mut left: Vec<usize>,
-        until: Instant,
-        all: &mut [Renewed],
-    ) -> Result<(), CommandError> {
-        let mut round = 0;
-        while !left.is_empty() {
-            let asked: Vec<&Renewal> = left.iter().filter_map(|at| items.get(*at)).collect();
-            let keys: Vec<&str> = asked.iter().map(|it| &*it.claim.key).collect();
-            let values: Vec<&str> = asked.iter().map(|it| &*it.claim.value).collect();
-            let ttls: Vec<i64> = asked.iter().map(|it| micros(it.ttl.get())).collect();
-            let answer = self
-                .query(Ask::Renew, &[&keys, &values, &ttls], until)
-                .await;
-            let (rows, sent) = match answer {
-                // Nothing was renewed, and some were before.
-                Err(CommandError::Unsent(_)) if round > 0 => return Ok(()),
-                // What a stranger wrote into one row fails only itself.
-                Err(CommandError::Refused(..)) if left.len() > 1 && self.works() => {
-                    let half = left.split_off(left.len() / 2);
-                    for part in [left, half] {
-                        let _ = Box::pin(self.renew_exclusive(items, part, until, all)).await;
-                    }
-                    return Ok(());
-                }
-                answer => answer?,
-            };
-            let mut locked = Vec::new();
-            for row in rows {
-                self.heard(&row, 0, sent)?;
-                let (is_renewed, is_there): (bool, bool) =
-                    (session::read(&row, 2)?, session::read(&row, 3)?);
-                let at = usize::try_from(session::read::<i64>(&row, 1)? - 1).ok();
-                let Some(&at) = at.and_then(|at| left.get(at)) else {
-                    continue;
-                };
-                match (is_renewed, is_there) {
-                    (false, true) => locked.push(at),
-                    (is_renewed, _) => {
-                        if let Some(place) = all.get_mut(at) {
-                            *place = Renewed::by_holder(is_renewed);
-                        }
-                    }
-                }
-            }
-            left = locked;
-            round += 1;
-            // The others of the batch wait for the answer: whose row stays locked is asked about later.
-            let is_over = left.is_empty() || round > RENEWED_AGAIN;
-            if is_over || !machine::pause(round, until).await {
-                return Ok(());
-            }
-        }
-        Ok(())
     }
 
     async fn scan(

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::ToSql;
 
 use super::connect;
 use super::errors;
@@ -41,7 +41,7 @@ impl PostgresLink {
         until: Instant,
     ) -> Result<(), CommandError> {
         let text = statements::keepers(&self.schema);
-        let rows = self.ask(&text, &[(&key, Type::TEXT)], until).await?;
+        let rows = self.ask(&text, &[&key], until).await?;
         stored.kept_by = rows.first().map(|row| session::read(row, 0)).transpose()?;
         Ok(())
     }
@@ -87,12 +87,8 @@ impl PostgresLink {
         let age = super::micros(SWEPT_AFTER);
         let mut after = String::new();
         for _ in 0..SWEPT_IN_ALL {
-            let params: [(&(dyn ToSql + Sync), Type); 3] = [
-                (&after, Type::TEXT),
-                (&SWEPT_AT_ONCE, Type::INT8),
-                (&age, Type::INT8),
-            ];
-            let rows = self.ask(&text, &params, Instant::now() + within).await?;
+            let until = Instant::now() + within;
+            let rows = (self.ask(&text, &[&after, &SWEPT_AT_ONCE, &age], until)).await?;
             let row = rows.first().ok_or_else(session::strange)?;
             match session::read::<Option<String>>(row, 0)? {
                 Some(last) if session::read::<i64>(row, 1)? >= SWEPT_AT_ONCE => after = last,
@@ -105,10 +101,10 @@ impl PostgresLink {
     async fn ask(
         &self,
         text: &str,
-        params: &[(&(dyn ToSql + Sync), Type)],
+        params: &[&(dyn ToSql + Sync)],
         until: Instant,
     ) -> Result<Vec<Row>, CommandError> {
-        let asked = self.send_in_turn(text, params.iter().cloned());
+        let asked = self.send_in_turn(text, params);
         let (rows, _) = self.answer(asked, true, until).await?;
         Ok(rows)
     }

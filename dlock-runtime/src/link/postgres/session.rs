@@ -18,8 +18,9 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::batches::WaitingOrder;
 use super::errors;
+use super::machine::ContendedKeys;
 use super::push::Asked;
-use super::statements::Ask;
+use super::statements::{self, Ask};
 use crate::client::server_clock::ServerClock;
 use crate::link::batched::state::{BatcherState, MOST, Takes};
 use crate::link::clock::Clock;
@@ -54,6 +55,7 @@ pub(crate) struct Session {
     /// Of a statement that is not prepared.
     turn: Arc<tokio::sync::Mutex<()>>,
     pub(super) orders: Mutex<BatcherState<WaitingOrder>>,
+    pub(super) contended: ContendedKeys,
     pub(super) clock: Clock,
     command_timeout: Duration,
     server_clock: Mutex<ServerClock>,
@@ -67,7 +69,6 @@ pub(crate) struct Session {
 
 pub(super) struct SessionStatement {
     pub(super) text: String,
-    pub(super) types: Vec<Type>,
     /// `None`: it is sent with each call.
     pub(super) prepared: Option<Statement>,
 }
@@ -88,19 +89,19 @@ impl Session {
         if let Some(prepared) = &statement.prepared {
             return self.client.query(prepared, params).await;
         }
-        let params = params.iter().copied().zip(statement.types.iter().cloned());
         self.send_in_turn(&statement.text, params).await
     }
 
     /// Sends a statement that is not prepared. Behind a pooler, one statement is under way, even if its caller
     /// has gone: `PgBouncer` 1.18 gives the session to another client when a statement is answered, though
     /// it may have passed on a part of the next one already ("invalid frontend message type").
-    pub(super) async fn send_in_turn<'p>(
+    pub(super) async fn send_in_turn(
         &self,
         text: &str,
-        params: impl Iterator<Item = (&'p (dyn ToSql + Sync), Type)>,
+        params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let owned = params.map(|(it, of)| (Encoded::new(it, &of), of));
+        let typed = params.iter().zip(statements::types(text));
+        let owned = typed.map(|(it, of)| (Encoded::new(*it, &of), of));
         let owned: Vec<_> = owned.collect();
         let (client, text) = (self.client.clone(), text.to_owned());
         let turn = self.turn.clone().lock_owned().await;
@@ -195,6 +196,7 @@ impl Session {
             io_task,
             turn: Arc::default(),
             orders: Mutex::new(BatcherState::new(MOST, Takes::OneSort)),
+            contended: ContendedKeys::default(),
             clock,
             command_timeout,
             last_answer: AtomicU64::new(server_clock.heard.as_nanos()),

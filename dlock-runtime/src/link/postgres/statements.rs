@@ -16,6 +16,9 @@ pub(super) const NOW: &str = "(extract(epoch FROM pg_catalog.clock_timestamp()) 
 /// The layout of the tables that this version needs.
 pub(super) const LAYOUT: i32 = 1;
 
+/// Evaluated in a statement whose commit need not wait for a flush.
+const UNFLUSHED: &str = "pg_catalog.set_config('synchronous_commit', 'off', true)";
+
 /// What [`Ask::Take`] and [`Ask::Make`] get.
 const TAKES: &str = "unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])";
 
@@ -25,8 +28,9 @@ pub(super) enum Ask {
     Read,
     /// keys: makes rows that are not there.
     Ensure,
-    /// Writes changes, all or none, if versions are still those that were read, and epochs, since a row that
-    /// was removed and made again may have come to the same version. `$18`: the time after which none is made.
+    /// Writes changes, all or none or each by itself, if versions are still those that were read, and epochs,
+    /// since a row that was removed and made again may have come to the same version. Returns which keys.
+    /// `$18`: the time after which none is written. `$21`: nothing is lost if a crash undoes it.
     Store,
     /// A waiter's key and entry: notes a sign of life; who holds the lock.
     Beat,
@@ -65,36 +69,6 @@ impl Ask {
         matches!(self, Ask::Read | Ask::Keys)
     }
 
-    pub(super) fn types(self) -> Vec<Type> {
-        let (texts, numbers) = (Type::TEXT_ARRAY, Type::INT8_ARRAY);
-        match self {
-            Ask::Read => vec![texts.clone(), Type::INT8, texts],
-            Ask::Ensure => vec![texts],
-            Ask::Store => {
-                let flags = Type::BOOL_ARRAY;
-                let rows = [&texts, &numbers, &texts, &numbers, &numbers, &numbers];
-                let rows = rows
-                    .into_iter()
-                    .chain([&texts, &flags, &texts, &numbers, &flags]);
-                let gone = [&texts, &numbers];
-                let come = [&texts, &numbers, &numbers, &texts, &Type::INT8];
-                let seen = [&numbers];
-                rows.chain(gone).chain(come).chain(seen).cloned().collect()
-            }
-            Ask::Beat => vec![Type::TEXT, Type::TEXT],
-            Ask::Notify => vec![texts.clone(), texts],
-            Ask::Take | Ask::Make => vec![
-                texts.clone(),
-                texts,
-                numbers.clone(),
-                numbers.clone(),
-                numbers,
-            ],
-            Ask::Give | Ask::Renew => vec![texts.clone(), texts, numbers],
-            Ask::Keys => vec![Type::TEXT, Type::TEXT, Type::INT8, Type::BOOL],
-        }
-    }
-
     pub(super) fn text(self, schema: &str) -> String {
         let now = format!("WITH n AS MATERIALIZED (SELECT {NOW} AS t)");
         let (lock, waiter) = (format!("\"{schema}\".lock"), format!("\"{schema}\".waiter"));
@@ -111,19 +85,19 @@ impl Ask {
                         SELECT i.arrival, i.alive_until, i.entry,
                             row_number() OVER (ORDER BY i.arrival) AS place, count(*) OVER () AS places
                         FROM {waiter} i WHERE l.waiting AND i.key = l.key) i
-                    WHERE i.place <= $2 OR i.alive_until <= n.t OR i.entry = ANY ($3::text[])
+                    WHERE i.place <= $2::bigint OR i.alive_until <= n.t OR i.entry = ANY ($3::text[])
                 ) q ON true
                 ORDER BY w.at, q.arrival"
             ),
             Ask::Ensure => format!(
-                "INSERT INTO {lock} (key) SELECT k FROM unnest($1::text[]) AS u(k) ORDER BY k COLLATE \"C\"
-                ON CONFLICT (key) DO NOTHING"
+                "INSERT INTO {lock} (key) SELECT k FROM unnest($1::text[]) AS u(k), (SELECT {UNFLUSHED}) s
+                ORDER BY k COLLATE \"C\" ON CONFLICT (key) DO NOTHING"
             ),
             Ask::Store => store(&now, &lock, &waiter),
             Ask::Beat => format!(
                 "{now},
                 beat AS (UPDATE {waiter} q SET alive_until = n.t + {heartbeat} FROM n
-                    WHERE q.key = $1 AND q.entry = $2 RETURNING 1)
+                    WHERE q.key = $1::text AND q.entry = $2::text RETURNING 1)
                 SELECT n.t, EXISTS (SELECT 1 FROM beat), l.holder, l.ends FROM n LEFT JOIN {lock} l ON l.key = $1"
             ),
             Ask::Notify => "SELECT pg_catalog.pg_notify(u.channel, u.payload)
@@ -173,13 +147,31 @@ impl Ask {
             Ask::Keys => format!(
                 "{now}
                 SELECT n.t, l.key FROM n CROSS JOIN {lock} l
-                WHERE l.key >= $1 AND l.key > $2 AND starts_with(l.key, $1)
-                    AND CASE WHEN $4 THEN l.record <> '' AND l.record_ends > n.t
+                WHERE l.key >= $1::text AND l.key > $2::text AND starts_with(l.key, $1)
+                    AND CASE WHEN $4::boolean THEN l.record <> '' AND l.record_ends > n.t
                         ELSE l.holder <> '' AND l.ends > n.t END
-                ORDER BY l.key LIMIT $3"
+                ORDER BY l.key LIMIT $3::bigint"
             ),
         }
     }
+}
+
+/// The types of a statement's parameters: the text says each of them where the parameter stands first.
+pub(super) fn types(text: &str) -> Vec<Type> {
+    const KNOWN: [(&str, Type); 6] = [
+        ("text[]", Type::TEXT_ARRAY),
+        ("bigint[]", Type::INT8_ARRAY),
+        ("boolean[]", Type::BOOL_ARRAY),
+        ("text", Type::TEXT),
+        ("bigint", Type::INT8),
+        ("boolean", Type::BOOL),
+    ];
+    let of = |number: usize| {
+        let (_, rest) = text.split_once(&format!("${number}::"))?;
+        let found = KNOWN.into_iter().find(|(name, _)| rest.starts_with(name));
+        found.map(|(_, of)| of)
+    };
+    (1..).map_while(of).collect()
 }
 
 fn store(now: &str, lock: &str, waiter: &str) -> String {
@@ -189,26 +181,27 @@ fn store(now: &str, lock: &str, waiter: &str) -> String {
         $5::bigint[], $6::bigint[], $7::text[], $8::boolean[], $9::text[], $10::bigint[], $11::boolean[], $19::bigint[])
         AS w(key, version, holder, ends, epoch, sole, members, waiting, record, record_ends, is_grant, seen_epoch)),
     strong AS MATERIALIZED (SELECT l.key FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
-        WHERE l.version = w.version AND l.epoch = w.seen_epoch AND w.is_grant AND n.t <= $18
+        WHERE l.version = w.version AND l.epoch = w.seen_epoch AND w.is_grant AND n.t <= $18::bigint
         ORDER BY l.key FOR UPDATE OF l SKIP LOCKED),
     weak AS MATERIALIZED (SELECT l.key FROM {lock} l JOIN want w ON l.key = w.key CROSS JOIN n
-        WHERE l.version = w.version AND l.epoch = w.seen_epoch AND NOT w.is_grant AND n.t <= $18
+        WHERE l.version = w.version AND l.epoch = w.seen_epoch AND NOT w.is_grant AND n.t <= $18::bigint
         ORDER BY l.key FOR NO KEY UPDATE OF l SKIP LOCKED),
-    won AS MATERIALIZED (SELECT (SELECT count(*) FROM strong) + (SELECT count(*) FROM weak)
-        = (SELECT count(*) FROM want) AS won),
+    locked AS MATERIALIZED (SELECT key FROM strong UNION ALL SELECT key FROM weak),
+    won AS MATERIALIZED (SELECT key FROM locked
+        WHERE $20::boolean OR (SELECT count(*) FROM locked) = (SELECT count(*) FROM want)),
     gone AS (DELETE FROM {waiter} q USING unnest($12::text[], $13::bigint[]) AS g(key, arrival), won
-        WHERE won.won AND q.key = g.key AND q.arrival = g.arrival),
+        WHERE g.key = won.key AND q.key = g.key AND q.arrival = g.arrival),
     come AS (INSERT INTO {waiter} (key, arrival, alive_until, entry)
         SELECT c.key, c.arrival, c.alive_until, c.entry
         FROM unnest($14::text[], $15::bigint[], $16::bigint[], $17::text[])
             AS c(key, arrival, alive_until, entry), won
-        WHERE won.won ORDER BY c.key, c.arrival
+        WHERE c.key = won.key ORDER BY c.key, c.arrival
         ON CONFLICT (key, arrival) DO UPDATE SET alive_until = excluded.alive_until),
     done AS (UPDATE {lock} l SET version = l.version + 1, holder = w.holder, ends = w.ends,
             epoch = w.epoch, sole = w.sole, members = w.members, waiting = w.waiting,
             record = w.record, record_ends = w.record_ends
-        FROM want w, won WHERE won.won AND l.key = w.key)
-    SELECT n.t, won.won FROM n CROSS JOIN won"
+        FROM want w, won WHERE w.key = won.key AND l.key = w.key)
+    SELECT n.t, ARRAY(SELECT key FROM won), CASE WHEN $21::boolean THEN {UNFLUSHED} END FROM n"
     )
 }
 
@@ -228,7 +221,7 @@ pub(super) fn keepers(schema: &str) -> String {
             AND t.locktype = 'relation' AND t.relation = l.tableoid AND t.mode = 'RowShareLock'
         LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = k.pid
         LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.xid
-        WHERE l.key = $1 HAVING count(*) > 0"
+        WHERE l.key = $1::text HAVING count(*) > 0"
     )
 }
 
@@ -270,9 +263,9 @@ pub(super) fn harms() -> String {
 pub(super) fn sweep(schema: &str) -> String {
     format!(
         "WITH n AS MATERIALIZED (SELECT {NOW} AS t),
-        part AS MATERIALIZED (SELECT l.key FROM \"{schema}\".lock l WHERE l.key > $1 ORDER BY l.key LIMIT $2),
+        part AS MATERIALIZED (SELECT l.key FROM \"{schema}\".lock l WHERE l.key > $1::text ORDER BY l.key LIMIT $2::bigint),
         old AS MATERIALIZED (SELECT l.key FROM \"{schema}\".lock l JOIN part p ON p.key = l.key CROSS JOIN n
-            WHERE greatest(l.ends, l.record_ends, l.epoch) < n.t - $3
+            WHERE greatest(l.ends, l.record_ends, l.epoch) < n.t - $3::bigint
                 AND NOT EXISTS (SELECT 1 FROM \"{schema}\".waiter q WHERE q.key = l.key AND q.alive_until >= n.t - $3)
             FOR UPDATE OF l SKIP LOCKED),
         dead AS (DELETE FROM \"{schema}\".waiter q USING old WHERE q.key = old.key),

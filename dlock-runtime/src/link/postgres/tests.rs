@@ -18,7 +18,7 @@ use crate::link::clock::Clock;
 use crate::link::command_error::CommandError;
 use crate::link::{Link, joined};
 use crate::rules::Server;
-use crate::rules::commands::{Acquire, Acquired, Claim, Keep};
+use crate::rules::commands::{Acquire, Acquired, Claim, Keep, Renewal, Renewed};
 use crate::rules::tests::server::rows::{Asks, ask, ask_link, steps};
 use crate::rules::tests::server::windows::without_epochs;
 use crate::values::config::{Address, Config};
@@ -105,6 +105,9 @@ impl Stage {
             }
             self.tell(&format!("UPDATE alike.clock SET t = {time}"))
                 .await;
+            if pass % 2 == 0 {
+                self.link.contended.0.lock().unwrap().clear(); // the single statements have their turn
+            }
             let asked = (*asks, *who);
             let (expected, _) = ask(&mut pure, asked, time, &mut OutgoingNotes::default());
             let real = ask_link(&self.link, asked, time, CAP).await.unwrap();
@@ -143,9 +146,8 @@ fn the_statements_answer_like_the_pure_machine() {
     drop(stage);
 }
 
-/// The statement of a batch waits for a row that a stranger has made and not committed.
-#[tokio::test]
-async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
+/// A server with tables, a connection of ours, and a stranger's.
+async fn three() -> (PostgresServer, PostgresLink, PostgresLink) {
     let server = PostgresServer::start();
     let config = Config::new(server.url("locks")).command_timeout(CAP);
     config.clone().migrate().await.unwrap();
@@ -156,21 +158,30 @@ async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
     let plan = PostgresPlan::new(address, &settings, Clock::real());
     let [link, stranger] = [(); 2].map(|()| plan.connect());
     let (link, stranger) = Box::pin(joined::both(link, stranger)).await;
-    let (link, stranger) = (link.unwrap(), stranger.unwrap());
-    let text = "BEGIN; INSERT INTO locks.lock (key) VALUES ('k5')";
-    stranger.client.batch_execute(text).await.unwrap();
-    let command = |number: u32| Acquire {
+    (server, link.unwrap(), stranger.unwrap())
+}
+
+fn acquire(number: u32, letter: char) -> Acquire {
+    Acquire {
         claim: Claim {
             key: format!("k{number}").into(),
-            value: format!("of {number}").into(),
+            value: format!("1|{letter}|t{number}|somebody|8000|0|0||h|1|f|0").into(),
             queues: false,
             is_once: false,
         },
         lease: Ttl::new(CAP).unwrap(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
-    };
-    let commands: Vec<_> = (0..12).map(command).collect();
+    }
+}
+
+/// The statement of a batch waits for a row that a stranger has made and not committed.
+#[tokio::test]
+async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
+    let (_server, link, stranger) = three().await;
+    let text = "BEGIN; INSERT INTO locks.lock (key) VALUES ('k5')";
+    stranger.client.batch_execute(text).await.unwrap();
+    let commands: Vec<_> = (0..12).map(|number| acquire(number, 'x')).collect();
     let begun = Instant::now();
     let taken = commands.iter().map(|it| link.acquire(it, CAP));
     for (number, taken) in joined::all(taken.collect()).await.into_iter().enumerate() {
@@ -187,4 +198,45 @@ async fn a_row_that_a_stranger_keeps_locked_fails_only_itself() {
     for (number, given) in joined::all(given.collect()).await.into_iter().enumerate() {
         assert_eq!(given.unwrap().found, number != 5, "{number}");
     }
+}
+
+/// Readers share a read and a write, of which a row that a stranger has locked or written fails only itself.
+#[tokio::test]
+async fn readers_are_renewed_together() {
+    let (_server, link, stranger) = three().await;
+    let commands: Vec<_> = (0..64).map(|number| acquire(number, 'r')).collect();
+    let taken = commands.iter().map(|it| link.acquire(it, CAP));
+    for taken in joined::all(taken.collect()).await {
+        assert!(matches!(taken, Ok(Acquired::Granted { .. })), "{taken:?}");
+    }
+    let items = commands.into_iter().map(|it| Renewal {
+        claim: it.claim,
+        ttl: Ttl::new(CAP * 2).unwrap(),
+    });
+    let items: Vec<_> = items.collect();
+    let transactions = async || {
+        let text = "SELECT pg_catalog.txid_current()";
+        let row = stranger.client.query_one(text, &[]).await;
+        row.unwrap().get::<_, i64>(0)
+    };
+    let before = transactions().await;
+    let all = link.renew(&items, CAP).await.unwrap();
+    assert_eq!(all, vec![Renewed::Yes; items.len()]);
+    assert_eq!(transactions().await - before, 2, "one of them asks");
+
+    let text = "UPDATE locks.lock SET members = 'x' WHERE key = 'k9';
+        UPDATE locks.lock SET holder = '', members = '' WHERE key = 'k7'";
+    stranger.client.batch_execute(text).await.unwrap();
+    let text = "BEGIN; SELECT 1 FROM locks.lock WHERE key = 'k5' FOR UPDATE";
+    stranger.client.batch_execute(text).await.unwrap();
+    for (number, renewed) in link.renew(&items, CAP).await.unwrap().iter().enumerate() {
+        let expected = match number {
+            5 | 9 => Renewed::Failed,
+            7 => Renewed::NotOurs,
+            _ => Renewed::Yes,
+        };
+        assert_eq!(*renewed, expected, "{number}");
+    }
+    stranger.client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(link.renew(&items[5..6], CAP).await.unwrap(), [Renewed::Yes]);
 }
