@@ -5,6 +5,7 @@
 //! nothing changed since, and while its caller waits for it, or not at all.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::session::{self, PostgresLink};
 use super::signed;
 use super::statements::Ask;
 use crate::link::command_error::CommandError;
-use crate::link::joined;
+use crate::link::{Answer, joined};
 use crate::rules::Server;
 use crate::rules::row::{LoadedRows, LockRow, RowChange, SeenRow};
 use crate::rules::window::{StoredQueue, StoredWaiter};
@@ -32,21 +33,29 @@ const KEPT_FOR: Duration = Duration::from_millis(100);
 /// the user's.
 const LOCKED_TWICE: u32 = 2;
 
+/// Rows, and the server's time at which they were so.
+pub(super) type ReadRows = (u64, Vec<SeenRow>);
+
 impl PostgresLink {
-    /// Runs a command on these keys, for these own entries. It creates nothing after `not_after`.
+    /// Runs a command on these keys, for these own entries. It creates nothing after `not_after`. `ahead`: what
+    /// was read of the rows already.
     pub(super) async fn run<'k, T>(
         &self,
         (keys, own): (&[impl AsRef<str>], &[impl AsRef<str>]),
         not_after: u64,
         until: Instant,
+        ahead: Option<Answer<'_, ReadRows>>,
         command: impl Fn(&mut Server, u64, &mut OutgoingNotes) -> (T, Vec<(&'k str, u64)>),
     ) -> Result<T, CommandError> {
         let keys: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
         let own: Vec<&str> = own.iter().map(AsRef::as_ref).collect();
-        let (mut heads, mut round) = (HEADS, 0);
+        let (mut ahead, mut heads, mut round) = (ahead, HEADS, 0);
         let mut locked = LockedRows::default();
         loop {
-            let (time, mut seen) = self.rows(&keys, heads, &own, until).await?;
+            let (time, mut seen) = match ahead.take() {
+                Some(rows) => rows.await?,
+                None => self.rows(&keys, heads, &own, until).await?,
+            };
             locked.seen(&mut seen);
             let mut rows = LoadedRows::load(seen, &own, time).map_err(unreadable)?;
             let mut outbox = OutgoingNotes::default();
@@ -71,15 +80,27 @@ impl PostgresLink {
                 OutgoingNotes::default()
             };
             let tells = async { self.notify(now) };
-            let writes = self.write(&changes, Scope::All, limit, until);
-            let (written, ()) = joined::both(writes, tells).await;
+            let writes = Box::pin(self.write(&changes, Scope::All, limit, until));
+            let both = joined::both(writes, tells);
+            let written = if round == 0 && heads == HEADS {
+                let ((written, ()), rows) = self.reading_ahead((&keys, &own), until, both).await;
+                ahead = rows;
+                written
+            } else {
+                both.await.0
+            };
             match written? {
                 Written::All => {
                     self.notify(outbox);
                     return Ok(answer);
                 }
                 Written::Late => {}
-                Written::Some(_) => locked.failed(changes),
+                Written::Some(_) => {
+                    for it in &changes {
+                        self.contended.note(&it.key);
+                    }
+                    locked.failed(changes);
+                }
             }
             round += 1;
             if !pause(round, until).await {
@@ -88,6 +109,23 @@ impl PostgresLink {
                 return Err(CommandError::Unsent(Reason::new(why)));
             }
         }
+    }
+
+    /// Executes a statement, and reads the rows in the same round trip if one of them is contended: the
+    /// statement may not be enough.
+    pub(super) async fn reading_ahead<'a, T>(
+        &'a self,
+        (keys, own): (&'a [&'a str], &'a [&'a str]),
+        until: Instant,
+        statement: impl Future<Output = T>,
+    ) -> (T, Option<Answer<'a, ReadRows>>) {
+        if !keys.iter().any(|key| self.contended.contains(key)) {
+            return (statement.await, None);
+        }
+        let mut rows: Answer<'_, _> = Box::pin(self.rows(keys, HEADS, own, until));
+        let (ended, come) = joined::ahead(statement, rows.as_mut()).await;
+        let rows = come.map_or(rows, |it| Box::pin(ready(it)));
+        (ended, Some(rows))
     }
 
     /// Lets the machine read these keys, whole queues included.
@@ -110,7 +148,7 @@ impl PostgresLink {
         heads: i64,
         own: &[&str],
         until: Instant,
-    ) -> Result<(u64, Vec<SeenRow>), CommandError> {
+    ) -> Result<ReadRows, CommandError> {
         let time_only = [""];
         let asked = if keys.is_empty() { &time_only } else { keys };
         let (rows, sent) = self
@@ -282,8 +320,8 @@ pub(super) enum Written {
     Some(Vec<String>),
 }
 
-/// Keys for which a single statement was not enough lately: for a while their commands go to the machine at
-/// once, which saves round trips where several want a lock.
+/// Keys for which a single statement was not enough lately: for a while their rows are read beside it, which
+/// saves round trips where several want a lock.
 #[derive(Debug, Default)]
 pub(super) struct ContendedKeys(pub(super) Mutex<HashMap<Arc<str>, Instant>>);
 

@@ -36,6 +36,7 @@ use super::batched::{BatchedAnswer, ReleaseCommand};
 use super::by_machine::by_machine;
 use super::command_error::CommandError;
 use super::{Answer, Link, LinkCommand, LinkReply, not_offered, replied};
+use crate::rules::Server;
 use crate::rules::commands::{Acquire, Acquired, Busy, Claim, GivenBack, Keep, Left, Polled};
 use crate::values::entry::{self, META};
 use crate::values::moment::Moment;
@@ -94,19 +95,21 @@ impl Link for PostgresLink {
         BatchedAnswer::Boxed(Box::pin(async move {
             let until = Instant::now() + within;
             self.asked.remove(claim);
-            if keep == Keep::NOT && self.goes_alone(claim) {
-                if let Some(given_back) = self.give(claim, until).await? {
+            let (key, value) = ([&*claim.key], [&*claim.value]);
+            let mut ahead = None;
+            if keep == Keep::NOT && !claim.kind().is_shared() {
+                let given = self.give(claim, until);
+                let (given, rows) = self.reading_ahead((&key, &value), until, given).await;
+                if let Some(given_back) = given? {
                     return Ok(given_back);
                 }
                 self.contended.note(&claim.key);
+                ahead = rows;
             }
-            self.run(
-                (&[&claim.key], &[&claim.value]),
-                u64::MAX,
-                until,
-                |server, time, outbox| (server.release(claim, keep, time, outbox), Vec::new()),
-            )
-            .await
+            let release = |server: &mut Server, time, outbox: &mut OutgoingNotes| {
+                (server.release(claim, keep, time, outbox), Vec::new())
+            };
+            Box::pin(self.run((&key, &value), u64::MAX, until, ahead, release)).await
         }))
     }
 
@@ -138,24 +141,23 @@ impl PostgresLink {
         until: Instant,
     ) -> Result<Acquired, CommandError> {
         let claim = &command.claim;
-        if !claim.is_once && self.goes_alone(claim) {
-            if let Some(taken) = self.take(command, until).await? {
+        let keys = (&[&*claim.key][..], &[&*claim.value][..]);
+        let mut ahead = None;
+        if !claim.is_once && !claim.kind().is_shared() {
+            let taken = self.take(command, until);
+            let (taken, rows) = self.reading_ahead(keys, until, taken).await;
+            if let Some(taken) = taken? {
                 return Ok(taken);
             }
             self.contended.note(&claim.key);
+            ahead = rows;
         }
-        let keys = (&[&claim.key][..], &[&*claim.value][..]);
-        self.run(keys, command.not_after, until, |server, time, outbox| {
+        let acquire = |server: &mut Server, time, outbox: &mut OutgoingNotes| {
             let acquired = server.acquire(command, time, outbox);
             let told = acquired.epoch().map(|epoch| (&*claim.key, epoch));
             (acquired, told.into_iter().collect())
-        })
-        .await
-    }
-
-    /// Whether a single statement may be enough.
-    fn goes_alone(&self, claim: &Claim) -> bool {
-        !claim.kind().is_shared() && !self.contended.contains(&claim.key)
+        };
+        Box::pin(self.run(keys, command.not_after, until, ahead, acquire)).await
     }
 
     /// Whatever the machine alone decides.
@@ -183,7 +185,7 @@ impl PostgresLink {
             })
             .await
         } else {
-            self.run((&keys, &own), not_after, until, run).await
+            self.run((&keys, &own), not_after, until, None, run).await
         };
         let mut reply = reply;
         if let (LinkCommand::Inspect { keys: [key], .. }, Ok(LinkReply::Inspected(found))) =
@@ -218,7 +220,8 @@ impl PostgresLink {
         command: &Acquire,
         until: Instant,
     ) -> Result<Option<Acquired>, CommandError> {
-        let taken = self.ordered(Order::take(command), until).await?;
+        let has_row = self.contended.contains(&command.claim.key);
+        let taken = self.ordered(Order::take(command, has_row), until).await?;
         Ok(taken.map(|(time, epoch)| Acquired::Granted { time, epoch }))
     }
 
