@@ -127,11 +127,11 @@ pub(crate) enum LinkCommand<'a> {
     /// What is stored at the key: its value, or the entry of the first holder.
     Read(&'a str),
     /// One step through the names of all locks that begin with this text, from a cursor that an
-    /// earlier step on this link gave, or 0. A step may find none; its work is bounded.
+    /// earlier step on this link gave, or none. A step may find none; its work is bounded.
     Scan {
         sought: Sought,
         prefix: &'a str,
-        cursor: u64,
+        cursor: &'a str,
     },
     /// What is stored at these locks, for an administrator. Of several keys only if no proxy shards.
     Inspect {
@@ -363,7 +363,7 @@ typed! {
     note_run(claim: &'a Claim, run: RunNote) -> bool = LinkCommand::NoteRun { claim, run };
     last_run(key: &'a str) -> Option<NotDue> = LinkCommand::LastRun(key);
     read(key: &'a str) -> Option<String> = LinkCommand::Read(key);
-    scan(sought: Sought, prefix: &'a str, cursor: u64) -> Scanned =
+    scan(sought: Sought, prefix: &'a str, cursor: &'a str) -> Scanned =
         LinkCommand::Scan { sought, prefix, cursor };
     tell_evicted(claim: &'a Claim) -> Notice = LinkCommand::TellEvicted(claim);
     inspect(keys: &'a [&'a str], part: Part) -> Vec<Stored> = LinkCommand::Inspect { keys, part };

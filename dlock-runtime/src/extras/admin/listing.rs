@@ -45,7 +45,7 @@ pub struct Listing {
     link: Option<Arc<dyn Link>>,
     /// To the servers that have not been walked through; the cursor is the first one's.
     links: VecDeque<Arc<dyn Link>>,
-    cursor: u64,
+    cursor: String,
     /// Whether all keys have been seen.
     is_over: bool,
     /// Names on the server of locks that are still to be looked at.
@@ -70,7 +70,7 @@ impl Listing {
             is_connected: false,
             link: None,
             links: VecDeque::new(),
-            cursor: 0,
+            cursor: String::new(),
             is_over: false,
             found: VecDeque::new(),
             may_be_partial: false,
@@ -199,7 +199,7 @@ impl Listing {
         };
         let prefix = settings.namespace.clone() + &self.pattern.prefix();
         let within = settings.command_timeout;
-        let scan = link.scan(self.sought, &prefix, self.cursor, within);
+        let scan = link.scan(self.sought, &prefix, &self.cursor, within);
         let step = match scan.await {
             Ok(step) => step,
             Err(error) => {
@@ -219,14 +219,14 @@ impl Listing {
         wanted.retain(|key| !self.found.contains(key));
         self.found.extend(wanted);
         self.cursor = step.cursor;
-        if step.cursor == 0 {
+        if self.cursor.is_empty() {
             self.next_server();
         }
         Ok(())
     }
 
     fn next_server(&mut self) {
-        self.cursor = 0;
+        self.cursor.clear();
         self.links.pop_front();
         self.is_over = self.links.is_empty();
     }

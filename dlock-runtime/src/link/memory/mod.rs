@@ -250,7 +250,7 @@ impl MemoryShared {
                 written.map_or_else(Wrote::Unfit, |()| Wrote::All).into()
             }
             LinkCommand::Scan { sought, prefix, .. } => Scanned {
-                cursor: 0,
+                cursor: String::new(),
                 keys: server.keys(sought, prefix, time),
             }
             .into(),

@@ -263,11 +263,10 @@ impl PostgresLink {
         &self,
         sought: Sought,
         prefix: &str,
-        cursor: u64,
+        after: &str,
         within: Duration,
     ) -> Result<Scanned, CommandError> {
         let until = Instant::now() + within;
-        let after = self.scans.after(cursor);
         let records = matches!(sought, Sought::Records);
         let (rows, _) = self
             .query(
@@ -283,7 +282,7 @@ impl PostgresLink {
         let is_last = i64::try_from(keys.len()).is_ok_and(|it| it < KEYS_AT_ONCE);
         let last = keys.last().filter(|_| !is_last);
         Ok(Scanned {
-            cursor: last.map_or(0, |last| self.scans.cursor(last)),
+            cursor: last.cloned().unwrap_or_default(),
             keys,
         })
     }

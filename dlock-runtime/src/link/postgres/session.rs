@@ -2,7 +2,6 @@
 //! own, and are executed in that order, even if nobody waits for the answer any more. It does not
 //! reconnect.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,9 +30,6 @@ use crate::values::moment::Moment;
 /// A connection is given up after this many command timeouts without any answer.
 const SILENT_TIMEOUTS: u32 = 2;
 
-/// So many scans can be under way.
-const SCANS: usize = 64;
-
 pub(crate) struct PostgresLink {
     pub(super) session: Arc<Session>,
     pub(super) runtime: Handle,
@@ -42,7 +38,6 @@ pub(crate) struct PostgresLink {
     /// Where this connection listens; `None`: a pooler stands in between.
     pub(super) channel: Option<Arc<str>>,
     pub(super) asked: Arc<Asked>,
-    pub(super) scans: Scans,
 }
 
 /// What sends statements, and is told by their answers.
@@ -72,10 +67,6 @@ pub(super) struct SessionStatement {
     /// `None`: it is sent with each call.
     pub(super) prepared: Option<Statement>,
 }
-
-/// Of scans under way, the last key that each has read.
-#[derive(Debug, Default)]
-pub(super) struct Scans(Mutex<(u64, VecDeque<(u64, String)>)>);
 
 impl Session {
     pub(super) async fn send(
@@ -169,7 +160,6 @@ impl PostgresLink {
             schema,
             channel,
             asked,
-            scans: Scans::default(),
         }
     }
 }
@@ -309,26 +299,6 @@ impl fmt::Debug for PostgresLink {
         f.debug_struct("PostgresLink")
             .field("works", &works)
             .finish_non_exhaustive()
-    }
-}
-
-impl Scans {
-    /// After which key a scan goes on; from the first one, if too many others were begun since.
-    pub(super) fn after(&self, cursor: u64) -> String {
-        let scans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = scans.1.iter().find(|(number, _)| *number == cursor);
-        known.map_or_else(String::new, |(_, key)| key.clone())
-    }
-
-    pub(super) fn cursor(&self, last: &str) -> u64 {
-        let mut scans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        scans.0 += 1;
-        let number = scans.0;
-        scans.1.push_back((number, last.to_owned()));
-        if scans.1.len() > SCANS {
-            scans.1.pop_front();
-        }
-        number
     }
 }
 

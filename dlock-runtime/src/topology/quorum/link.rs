@@ -227,41 +227,36 @@ impl QuorumLink {
         })
     }
 
-    /// The keys of all nodes, one after the other; the cursor's first digits say which, and how many
-    /// have failed. Those are left out while the others are a quorum: a lock that is held is at one
-    /// of them.
+    /// The keys of all nodes, one after the other; the cursor says how many have failed, which one is
+    /// asked, and that one's cursor. Nodes that failed are left out while the others are a quorum: a lock
+    /// that is held is at one of them.
     async fn scan(
         &self,
         sought: Sought,
         prefix: &str,
-        cursor: u64,
+        cursor: &str,
         within: Duration,
     ) -> Result<Scanned, CommandError> {
-        const NODE: u32 = 56;
-        const FAILED: u32 = 60;
-        const OF_NODE: u64 = (1 << NODE) - 1;
-        let failed = usize::try_from(cursor >> FAILED).unwrap_or(usize::MAX);
-        let at = usize::try_from((cursor >> NODE) & 0xF).unwrap_or(usize::MAX);
+        let mut parts = cursor.splitn(3, ':');
+        let mut number = || parts.next().and_then(|it| it.parse().ok()).unwrap_or(0);
+        let (failed, at): (usize, usize) = (number(), number());
+        let of_node = parts.next().unwrap_or_default();
         let connected = self.connections.iter().enumerate().skip(at);
         let mut connected = connected.filter_map(|(at, node)| Some((at, node.clone()?)));
         let Some((at, node)) = connected.next() else {
             return Ok(Scanned {
-                cursor: 0,
+                cursor: String::new(),
                 keys: Vec::new(),
             });
         };
-        let number = |at: usize, failed: usize| {
-            let digits = |number: usize| u64::try_from(number).unwrap_or(0);
-            (digits(failed) << FAILED) | (digits(at) << NODE)
-        };
         let next = connected.next().map(|(next, _)| next);
-        let next = |failed| next.map_or(0, |next| number(next, failed));
+        let next = |failed| next.map_or_else(String::new, |next| format!("{failed}:{next}:"));
         let node: Arc<dyn Link> = node;
-        match node.scan(sought, prefix, cursor & OF_NODE, within).await {
+        match node.scan(sought, prefix, of_node, within).await {
             Ok(mut scanned) => {
-                scanned.cursor = match scanned.cursor & OF_NODE {
-                    0 => next(failed),
-                    cursor => number(at, failed) | cursor,
+                scanned.cursor = match &*scanned.cursor {
+                    "" => next(failed),
+                    of_node => format!("{failed}:{at}:{of_node}"),
                 };
                 Ok(scanned)
             }

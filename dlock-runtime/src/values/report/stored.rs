@@ -35,8 +35,8 @@ pub(crate) enum Sought {
 /// One step through the server's keys.
 #[derive(Debug)]
 pub(crate) struct Scanned {
-    /// Where the next step goes on; 0: this was the last one.
-    pub(crate) cursor: u64,
+    /// Where the next step goes on; empty: this was the last one.
+    pub(crate) cursor: String,
     pub(crate) keys: Vec<String>,
 }
 

@@ -32,7 +32,7 @@ impl RedisLink {
         &self,
         sought: Sought,
         prefix: &str,
-        cursor: u64,
+        cursor: &str,
         within: Duration,
     ) -> Result<Scanned, CommandError> {
         let names = &self.connection.names;
@@ -41,7 +41,8 @@ impl RedisLink {
             Sought::Records => beginning_with(&names.records()),
         };
         let mut scan = redis::pipe();
-        scan.cmd("SCAN").arg(cursor);
+        let begin = if cursor.is_empty() { "0" } else { cursor };
+        scan.cmd("SCAN").arg(begin);
         scan.arg("MATCH").arg(begins);
         scan.arg("COUNT").arg(KEYS_AT_ONCE);
         let (answers, _) = self.connection.exchange(scan, within).await?;
@@ -150,8 +151,11 @@ fn scanned(answer: &Value) -> Option<Scanned> {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(), // else it is no lock's
         _ => None,
     };
+    let cursor: u64 = reply::text(cursor)?.parse().ok()?;
     Some(Scanned {
-        cursor: reply::text(cursor)?.parse().ok()?,
+        cursor: Some(cursor)
+            .filter(|it| *it > 0)
+            .map_or_else(String::new, |it| it.to_string()),
         keys: keys.iter().filter_map(utf8).collect(),
     })
 }
