@@ -72,17 +72,11 @@ impl PostgresLink {
             }
             let limit = not_after.min(limit(time, until));
             // Waiters are told right behind it, not a round trip later: if it is not written after all,
-            // one asks in vain. A new row takes two statements, and nobody waits for it.
-            let has_rows = changes.iter().all(|it| it.version > 0);
-            let now = if has_rows {
-                std::mem::take(&mut outbox)
-            } else {
-                OutgoingNotes::default()
-            };
-            let tells = async { self.notify(now) };
+            // one asks in vain.
+            let tells = async { self.notify(outbox) };
             let writes = Box::pin(self.write(&changes, Scope::All, limit, until));
             let both = joined::both(writes, tells);
-            let written = if round == 0 && heads == HEADS {
+            let written = if round == 0 {
                 let ((written, ()), rows) = self.reading_ahead((&keys, &own), until, both).await;
                 ahead = rows;
                 written
@@ -90,10 +84,7 @@ impl PostgresLink {
                 both.await.0
             };
             match written? {
-                Written::All => {
-                    self.notify(outbox);
-                    return Ok(answer);
-                }
+                Written::All => return Ok(answer),
                 Written::Late => {}
                 Written::Some(_) => {
                     for it in &changes {
