@@ -205,23 +205,27 @@ fn store(now: &str, lock: &str, waiter: &str) -> String {
     )
 }
 
-/// key: names the open transactions that have locked its row. `xmax` is one of them, or a number that
-/// stands for several; what it is not by chance has locked no row of this table.
+/// key: names the open transactions that have locked its row, if any has. `xmax` is one of them, or a number
+/// that stands for several. It may be a savepoint's that was released, which no view knows: then it is one of
+/// those that have locked any row of the table.
 pub(super) fn keepers(schema: &str) -> String {
     format!(
-        "SELECT string_agg(DISTINCT coalesce('prepared transaction ' || pg_catalog.quote_literal(p.gid),
-            'process ' || k.pid || coalesce(' (' || nullif(a.application_name, '') || ', ' || a.state || ')', '')), ', ')
+        "WITH free AS (SELECT 1 FROM \"{schema}\".lock WHERE key = $1::text FOR UPDATE SKIP LOCKED),
+        named AS (SELECT coalesce('prepared transaction ' || pg_catalog.quote_literal(p.gid),
+                'process ' || t.pid || coalesce(' (' || nullif(a.application_name, '') || ', ' || a.state || ')', '')) AS name,
+            EXISTS (SELECT FROM pg_catalog.pg_locks k WHERE k.virtualtransaction = t.virtualtransaction
+                AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.transactionid IN (l.xmax, m.xid)) AS is_sure
         FROM \"{schema}\".lock l
-        CROSS JOIN LATERAL (SELECT l.xmax AS xid UNION SELECT m.xid FROM pg_catalog.pg_get_multixact_members(
+        JOIN pg_catalog.pg_locks t ON t.locktype = 'relation' AND t.relation = l.tableoid AND t.mode = 'RowShareLock'
+            AND t.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+        LEFT JOIN LATERAL pg_catalog.pg_get_multixact_members(
             CASE WHEN pg_catalog.mxid_age(l.xmax) BETWEEN 1 AND (SELECT pg_catalog.mxid_age(datminmxid)
-                FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) THEN l.xmax END) m) x
-        JOIN pg_catalog.pg_locks k ON k.locktype = 'transactionid' AND k.transactionid = x.xid
-            AND k.mode = 'ExclusiveLock' AND k.granted
-        JOIN pg_catalog.pg_locks t ON t.virtualtransaction = k.virtualtransaction
-            AND t.locktype = 'relation' AND t.relation = l.tableoid AND t.mode = 'RowShareLock'
-        LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = k.pid
-        LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.xid
-        WHERE l.key = $1::text HAVING count(*) > 0"
+                FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) THEN l.xmax END) m ON true
+        LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = t.pid
+        LEFT JOIN pg_catalog.pg_prepared_xacts p ON t.virtualtransaction = '-1/' || p.transaction
+        WHERE l.key = $1 AND NOT EXISTS (SELECT FROM free))
+        SELECT coalesce(string_agg(DISTINCT name, ', ') FILTER (WHERE is_sure), 'one of ' || string_agg(DISTINCT name, ', '))
+        FROM named HAVING count(*) > 0"
     )
 }
 
