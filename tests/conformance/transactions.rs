@@ -1,14 +1,17 @@
 //! PostgreSQL alone: checks of a lock in the user's own transaction.
 
+use std::cell::Cell;
+
 use dlock_runtime::{
     Concern, Config, LockError, LockGuard, LockPool, LostCause, Refusal, Released,
 };
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::{Client, IsolationLevel};
 
 use crate::backends::{
-    LONG, database_at, database_client, is_lost, ms, new_schema, patient, postgres, settled, soon,
+    HANDS_ON, LONG, database_at, database_client, handing_on, is_lost, ms, new_schema, patient,
+    postgres, settled, soon,
 };
 
 pub(crate) const LEVELS: [IsolationLevel; 3] = [
@@ -56,16 +59,17 @@ pub(crate) async fn checked<'a>(
 async fn nobody_is_granted_a_lock_beside_an_open_check() {
     let (schema, config) = new_schema();
     config.clone().migrate().await.unwrap();
-    let [pool, other] = [(); 2].map(|()| LockPool::connect(config.clone()));
     let site = Site {
-        pool: pool.await.unwrap(),
-        other: other.await.unwrap(),
+        pool: LockPool::connect(handing_on(config.clone())).await.unwrap(),
+        other: LockPool::connect(config.clone()).await.unwrap(),
         schema,
         config,
+        tempted: Cell::new(0),
     };
     let rows = LEVELS.map(|level| EVENTS.map(|event| ENDS.map(|end| (level, event, end))));
     let rows = rows.as_flattened().as_flattened();
     join_all(rows.iter().map(|row| site.open_check(*row))).await;
+    assert_ne!(site.tempted.get(), 0, "it proves nothing");
 }
 
 struct Site {
@@ -74,6 +78,8 @@ struct Site {
     other: LockPool,
     schema: String,
     config: Config,
+    /// So many guards could have been handed on to a waiter of the same pool, but for their check.
+    tempted: Cell<u32>,
 }
 
 impl Site {
@@ -89,6 +95,7 @@ impl Site {
         };
         let mut client = database_client().await;
         let lock = request.acquire().await.unwrap();
+        let granted = Instant::now();
         let transaction = checked(&mut client, level, &lock).await;
         if end == "savepoint" {
             let writes = "SAVEPOINT behind_the_check; CREATE TEMPORARY TABLE written ()";
@@ -102,6 +109,9 @@ impl Site {
         let wait = || tokio::spawn(asked(waiters).wait(LONG).acquire());
         let waits = (event != "sweep").then(wait); // no row is swept that somebody waits at
         settled(waiters).await;
+        if event == "hand-off" && granted.elapsed() < HANDS_ON {
+            self.tempted.update(|it| it + 1);
+        }
         let held = self.happens(row, key, lock).await;
         let waits = waits.unwrap_or_else(wait);
         if end == "savepoint" {
