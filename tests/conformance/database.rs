@@ -5,11 +5,13 @@ use std::error::Error as _;
 use std::path::Path;
 
 use dlock_harness::{Authority, PostgresServer};
-use dlock_runtime::{Concern, Config, Finding, LockError, LockPool, Refusal};
+use dlock_runtime::{Concern, Config, Finding, LockError, LockPool, LostCause, Refusal};
 use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
 
 use crate::backends::{
-    LONG, database_as, database_client, ms, new_schema, patient, settled, soon, url_as,
+    LONG, database_as, database_at, database_client, is_lost, ms, new_schema, patient, settled,
+    soon, url_as,
 };
 use crate::transactions::{LEVELS, checked, pool};
 
@@ -36,6 +38,73 @@ async fn an_administrators_locks_on_the_table_are_waited_out() {
     held.verify().await.unwrap();
     held.extend(LONG).await.unwrap();
     held.release().await.unwrap();
+}
+
+/// What a crash of the server takes along: with `?synchronous_commit=off` the last grants, whose holders learn
+/// it, but none that a committed transaction has checked; without it nothing.
+#[tokio::test]
+async fn a_crash_loses_no_grant_that_was_flushed() {
+    let server = PostgresServer::start_with(&["wal_writer_delay=10s"]);
+    server.sql("CREATE TABLE paid (site text)");
+    assert!(is_held_behind_a_crash(&server, ("flushed", "", false)).await);
+    let off = "&synchronous_commit=off";
+    assert!(is_held_behind_a_crash(&server, ("checked", off, true)).await);
+    // The server may just have come to write its log.
+    for site in ["first", "second", "third"] {
+        if !is_held_behind_a_crash(&server, (site, off, false)).await {
+            return;
+        }
+    }
+    panic!("each grant was flushed at once");
+}
+
+/// Whether a lock is, and then it is whole, or lost to somebody else, and then each way to ask says so.
+async fn is_held_behind_a_crash(
+    server: &PostgresServer,
+    (schema, option, transacts): (&str, &str, bool),
+) -> bool {
+    let config = patient(server.url(schema) + option);
+    config.clone().migrate().await.unwrap();
+    let pool = LockPool::connect(config.clone()).await.unwrap();
+    let mut client = database_at(server.directory(), "postgres").await;
+    let site: &[&(dyn ToSql + Sync)] = &[&schema];
+    client
+        .execute("INSERT INTO paid VALUES ($1)", site)
+        .await
+        .unwrap(); // all before is flushed
+    let lock = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    if transacts {
+        let transaction = checked(&mut client, LEVELS[0], &lock).await;
+        transaction
+            .execute("INSERT INTO paid VALUES ($1)", site)
+            .await
+            .unwrap();
+        transaction.commit().await.unwrap();
+    }
+    server.crash();
+    server.restart();
+    let other = LockPool::connect(config).await.unwrap();
+    let granted = other.lock("k").ttl(LONG).try_acquire().await.unwrap();
+    let mut client = database_at(server.directory(), "postgres").await;
+    let paid = "SELECT count(*) FROM paid WHERE site = $1";
+    let paid: i64 = client.query_one(paid, site).await.unwrap().get(0);
+    assert_eq!(paid, 1 + i64::from(transacts));
+    if let Some(next) = granted {
+        let transaction = client.transaction().await.unwrap();
+        is_lost(lock.check_in(&transaction).await, LostCause::Gone);
+        is_lost(lock.extend(LONG).await, LostCause::Gone);
+        is_lost(lock.verify().await, LostCause::Gone);
+        next.verify().await.unwrap();
+        return false;
+    }
+    lock.verify().await.unwrap();
+    lock.extend(LONG).await.unwrap();
+    let transaction = checked(&mut client, LEVELS[0], &lock).await;
+    transaction.commit().await.unwrap();
+    lock.release().await.unwrap();
+    let next = other.lock("k").try_acquire().await.unwrap();
+    next.expect("it is free").release().await.unwrap();
+    true
 }
 
 /// Whatever anybody notifies on the channels of a pool: holders keep, and waiters wait.
