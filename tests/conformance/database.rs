@@ -2,10 +2,13 @@
 //! strangers, what administrators do, and encryption.
 
 use std::error::Error as _;
-use std::path::Path;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
+use dlock_harness::postgres::on_a_disk_of;
 use dlock_harness::{Authority, PostgresServer};
-use dlock_runtime::{Concern, Config, Finding, LockError, LockPool, LostCause, Refusal};
+use dlock_runtime::{Concern, Config, Finding, LockError, LockGuard, LockPool, LostCause, Refusal};
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 
@@ -105,6 +108,95 @@ async fn is_held_behind_a_crash(
     let next = other.lock("k").try_acquire().await.unwrap();
     next.expect("it is free").release().await.unwrap();
     true
+}
+
+/// Of a disk without a byte left, whoever needs more is told, and others go on; and a server that ends because
+/// of its log has the same locks when it is started again. It can't end while a client that connects stands still,
+/// so the pool has a thread of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[ignore = "mounts a disk of its own; with --rest"]
+async fn postgres_full_disk() {
+    let Some(disk) = on_a_disk_of("80m", "database::postgres_full_disk") else {
+        return;
+    };
+    let server = PostgresServer::start();
+    let config = Config::new(server.url("full")).command_timeout(ms(3_000));
+    config.clone().migrate().await.unwrap();
+    let pool = LockPool::connect(config).await.unwrap();
+    let asked = async |key: &str| {
+        let asked = pool.lock(key).ttl(LONG).wait(ms(600)).acquire();
+        timeout(LONG / 2, asked).await.expect("it ends")
+    };
+    let goes_on = async |held: &LockGuard| {
+        held.extend(LONG).await.unwrap();
+        held.verify().await.unwrap();
+        asked("free").await.unwrap().release().await.unwrap();
+    };
+    let held = asked("held").await.unwrap();
+    asked("free").await.unwrap().release().await.unwrap();
+
+    let filler = fill(&disk);
+    let is_full = |error: &LockError| {
+        let is_typed = matches!(
+            error,
+            LockError::Refused {
+                reason: Refusal::OutOfMemory,
+                ..
+            }
+        );
+        let said = error.source().expect("what the server said").to_string();
+        assert!(is_typed && said.contains("53100"), "{error:?}");
+    };
+    let mut taken = Vec::new();
+    let refused = loop {
+        match asked(&format!("{:0>200}", taken.len())).await {
+            Ok(lock) => taken.push(lock),
+            Err(error) => break error,
+        }
+    };
+    is_full(&refused);
+    is_full(&asked("held").await.unwrap_err()); // a waiter is a row, too
+    goes_on(&held).await;
+    for lock in taken {
+        lock.release().await.unwrap();
+    }
+    std::fs::remove_file(&filler).unwrap();
+    asked(&"x".repeat(200))
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+
+    let waits = tokio::spawn(pool.lock("held").wait(LONG).acquire());
+    settled(&pool).await;
+    let filler = fill(&disk);
+    soon("its log has no room", async || {
+        server.try_sql("SELECT pg_switch_wal()");
+        match asked("free").await {
+            Ok(lock) => lock.release().await.is_err(),
+            Err(LockError::Unavailable { .. }) => true,
+            Err(LockError::Refused { reason, .. }) => reason == Refusal::Loading,
+            Err(error) => panic!("{error:?}"),
+        }
+    })
+    .await;
+    std::fs::remove_file(filler).unwrap();
+    server.crash(); // or it has ended by itself
+    server.restart();
+    goes_on(&held).await;
+    assert!(!waits.is_finished());
+    held.release().await.unwrap();
+    let next = timeout(LONG / 2, waits).await.expect("it is granted");
+    next.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Writes a file until the disk is full.
+fn fill(disk: &Path) -> PathBuf {
+    let path = disk.join("filler");
+    let mut filler = File::create(&path).unwrap();
+    while filler.write_all(&[0; 4096]).is_ok() {}
+    path
 }
 
 /// Whatever anybody notifies on the channels of a pool: holders keep, and waiters wait.
