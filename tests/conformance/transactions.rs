@@ -59,7 +59,7 @@ pub(crate) async fn checked<'a>(
 async fn nobody_is_granted_a_lock_beside_an_open_check() {
     let (schema, config) = new_schema();
     config.clone().migrate().await.unwrap();
-    let site = Site {
+    let checks = OpenChecks {
         pool: LockPool::connect(handing_on(config.clone())).await.unwrap(),
         other: LockPool::connect(config.clone()).await.unwrap(),
         schema,
@@ -68,11 +68,11 @@ async fn nobody_is_granted_a_lock_beside_an_open_check() {
     };
     let rows = LEVELS.map(|level| EVENTS.map(|event| ENDS.map(|end| (level, event, end))));
     let rows = rows.as_flattened().as_flattened();
-    join_all(rows.iter().map(|row| site.open_check(*row))).await;
-    assert_ne!(site.tempted.get(), 0, "it proves nothing");
+    join_all(rows.iter().map(|row| checks.open_check(*row))).await;
+    assert_ne!(checks.tempted.get(), 0, "it proves nothing");
 }
 
-struct Site {
+struct OpenChecks {
     pool: LockPool,
     /// As of another process.
     other: LockPool,
@@ -82,7 +82,7 @@ struct Site {
     tempted: Cell<u32>,
 }
 
-impl Site {
+impl OpenChecks {
     async fn open_check(&self, row: (IsolationLevel, &str, &str)) {
         let (level, event, end) = row;
         let key = &*format!("{level:?}:{event}:{end}");
