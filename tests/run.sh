@@ -163,7 +163,7 @@ rest() {
 rest_beside() {
     # The nodes of a quorum vote only once they are up for two minutes.
     tests --test conformance quorum -- --ignored
-    tests --test conformance postgres_pooled -- --ignored
+    tests --test conformance -- --ignored postgres_pooled postgres_full_disk
     # Of each table, the default run has all rows at one server, and one on each of the others.
     DLOCK_TEST_ALL_CASES=1 tests --test faults unanswered -- --skip one_server --skip by_text --skip unanswered::without_scripts
     # The second is the long property tests.

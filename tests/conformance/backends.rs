@@ -25,8 +25,11 @@ pub(crate) fn by_the_server(config: Config) -> Config {
 
 /// With hand-off chains so long that no stall of the machine ends one.
 pub(crate) fn handing_on(config: Config) -> Config {
-    config.local_handoff(16, ms(1_000))
+    config.local_handoff(16, HANDS_ON)
 }
+
+/// For so long from its grant on.
+pub(crate) const HANDS_ON: Duration = ms(1_000);
 
 pub(crate) async fn on_memory(case: Case) {
     case(LockPool::connect("memory://").await.unwrap()).await;

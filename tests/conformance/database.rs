@@ -2,14 +2,19 @@
 //! strangers, what administrators do, and encryption.
 
 use std::error::Error as _;
-use std::path::Path;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
+use dlock_harness::postgres::on_a_disk_of;
 use dlock_harness::{Authority, PostgresServer};
-use dlock_runtime::{Concern, Config, Finding, LockError, LockPool, Refusal};
+use dlock_runtime::{Concern, Config, Finding, LockError, LockGuard, LockPool, LostCause, Refusal};
 use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
 
 use crate::backends::{
-    LONG, database_as, database_client, ms, new_schema, patient, settled, soon, url_as,
+    LONG, database_as, database_at, database_client, is_lost, ms, new_schema, patient, settled,
+    soon, url_as,
 };
 use crate::transactions::{LEVELS, checked, pool};
 
@@ -36,6 +41,171 @@ async fn an_administrators_locks_on_the_table_are_waited_out() {
     held.verify().await.unwrap();
     held.extend(LONG).await.unwrap();
     held.release().await.unwrap();
+}
+
+/// What a crash of the server takes along: with `?synchronous_commit=off` the last grants, whose holders learn
+/// it, but none that a committed transaction has checked; without it nothing.
+#[tokio::test]
+async fn a_crash_loses_no_grant_that_was_flushed() {
+    let server = PostgresServer::start_with(&["wal_writer_delay=10s"]);
+    server.sql("CREATE TABLE paid (site text)");
+    assert!(is_held_behind_a_crash(&server, ("flushed", "", false)).await);
+    let off = "&synchronous_commit=off";
+    assert!(is_held_behind_a_crash(&server, ("checked", off, true)).await);
+    // The server may just have come to write its log.
+    for site in ["first", "second", "third"] {
+        if !is_held_behind_a_crash(&server, (site, off, false)).await {
+            return;
+        }
+    }
+    panic!("each grant was flushed at once");
+}
+
+/// Whether a lock is, and then it is whole, or lost to somebody else, and then each way to ask says so.
+async fn is_held_behind_a_crash(
+    server: &PostgresServer,
+    (schema, option, transacts): (&str, &str, bool),
+) -> bool {
+    let config = patient(server.url(schema) + option);
+    config.clone().migrate().await.unwrap();
+    let pool = LockPool::connect(config.clone()).await.unwrap();
+    let mut client = database_at(server.directory(), "postgres").await;
+    let site: &[&(dyn ToSql + Sync)] = &[&schema];
+    client
+        .execute("INSERT INTO paid VALUES ($1)", site)
+        .await
+        .unwrap(); // all before is flushed
+    let lock = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    if transacts {
+        let transaction = checked(&mut client, LEVELS[0], &lock).await;
+        transaction
+            .execute("INSERT INTO paid VALUES ($1)", site)
+            .await
+            .unwrap();
+        transaction.commit().await.unwrap();
+    }
+    server.crash();
+    server.restart();
+    let other = LockPool::connect(config).await.unwrap();
+    let granted = other.lock("k").ttl(LONG).try_acquire().await.unwrap();
+    let mut client = database_at(server.directory(), "postgres").await;
+    let paid = "SELECT count(*) FROM paid WHERE site = $1";
+    let paid: i64 = client.query_one(paid, site).await.unwrap().get(0);
+    assert_eq!(paid, 1 + i64::from(transacts));
+    if let Some(next) = granted {
+        let transaction = client.transaction().await.unwrap();
+        is_lost(lock.check_in(&transaction).await, LostCause::Gone);
+        is_lost(lock.extend(LONG).await, LostCause::Gone);
+        is_lost(lock.verify().await, LostCause::Gone);
+        next.verify().await.unwrap();
+        return false;
+    }
+    lock.verify().await.unwrap();
+    lock.extend(LONG).await.unwrap();
+    let transaction = checked(&mut client, LEVELS[0], &lock).await;
+    transaction.commit().await.unwrap();
+    lock.release().await.unwrap();
+    let next = other.lock("k").try_acquire().await.unwrap();
+    next.expect("it is free").release().await.unwrap();
+    true
+}
+
+/// Of a disk without a byte left, whoever needs more is told, and others go on; and a server that ends because
+/// of its log has the same locks when it is started again. It can't end while a client that connects stands still,
+/// so the pool has a thread of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[ignore = "mounts a disk of its own; with --rest"]
+async fn postgres_full_disk() {
+    let Some(disk) = on_a_disk_of("80m", "database::postgres_full_disk") else {
+        return;
+    };
+    let server = PostgresServer::start();
+    let config = Config::new(server.url("full")).command_timeout(LONG / 6);
+    config.clone().migrate().await.unwrap();
+    let pool = LockPool::connect(config).await.unwrap();
+    let asked = async |key: &str| {
+        let asked = pool.lock(key).ttl(LONG).wait(ms(600)).acquire();
+        timeout(LONG / 2, asked).await.expect("it ends")
+    };
+    let goes_on = async |held: &LockGuard| {
+        held.extend(LONG).await.unwrap();
+        held.verify().await.unwrap();
+        asked("free").await.unwrap().release().await.unwrap();
+    };
+    let held = asked("held").await.unwrap();
+    asked("free").await.unwrap().release().await.unwrap();
+
+    let filler = fill(&disk);
+    let is_full = |error: &LockError| {
+        let is_typed = matches!(
+            error,
+            LockError::Refused {
+                reason: Refusal::OutOfMemory,
+                ..
+            }
+        );
+        let said = error.source().expect("what the server said").to_string();
+        assert!(is_typed && said.contains("53100"), "{error:?}");
+    };
+    let mut taken = Vec::new();
+    let refused = loop {
+        match asked(&format!("{:0>200}", taken.len())).await {
+            Ok(lock) => taken.push(lock),
+            Err(error) => break error,
+        }
+    };
+    is_full(&refused);
+    is_full(&asked("held").await.unwrap_err()); // a waiter is a row, too
+    goes_on(&held).await;
+    for lock in taken {
+        lock.release().await.unwrap();
+    }
+    std::fs::remove_file(&filler).unwrap();
+    asked(&"x".repeat(200))
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+
+    let waits = tokio::spawn(pool.lock("held").wait(LONG).acquire());
+    settled(&pool).await;
+    let filler = fill(&disk);
+    soon("its log has no room", async || {
+        server.try_sql("SELECT pg_switch_wal()");
+        match asked("free").await {
+            Ok(lock) => lock.release().await.is_err(),
+            Err(error) => {
+                let is_away = matches!(
+                    error,
+                    LockError::Unavailable { .. }
+                        | LockError::Refused {
+                            reason: Refusal::Loading,
+                            ..
+                        }
+                );
+                assert!(is_away, "{error:?}");
+                true
+            }
+        }
+    })
+    .await;
+    std::fs::remove_file(filler).unwrap();
+    server.crash(); // or it has ended by itself
+    server.restart();
+    goes_on(&held).await;
+    assert!(!waits.is_finished());
+    held.release().await.unwrap();
+    let next = timeout(LONG / 2, waits).await.expect("it is granted");
+    next.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Writes a file until the disk is full.
+fn fill(disk: &Path) -> PathBuf {
+    let path = disk.join("filler");
+    let mut filler = File::create(&path).unwrap();
+    while filler.write_all(&[0; 4096]).is_ok() {}
+    path
 }
 
 /// Whatever anybody notifies on the channels of a pool: holders keep, and waiters wait.

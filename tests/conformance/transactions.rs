@@ -1,12 +1,17 @@
 //! PostgreSQL alone: checks of a lock in the user's own transaction.
 
-use dlock_runtime::{Concern, LockError, LockGuard, LockPool, LostCause, Refusal, Released};
+use std::cell::Cell;
+
+use dlock_runtime::{
+    Concern, Config, LockError, LockGuard, LockPool, LostCause, Refusal, Released,
+};
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::{Client, IsolationLevel};
 
 use crate::backends::{
-    LONG, database_at, database_client, is_lost, ms, new_schema, patient, postgres, settled, soon,
+    HANDS_ON, LONG, database_at, database_client, handing_on, is_lost, ms, new_schema, patient,
+    postgres, settled, soon,
 };
 
 pub(crate) const LEVELS: [IsolationLevel; 3] = [
@@ -15,11 +20,20 @@ pub(crate) const LEVELS: [IsolationLevel; 3] = [
     IsolationLevel::Serializable,
 ];
 
-/// What ends the hold while the check is open.
-const EVENTS: [&str; 3] = ["release", "lapse", "evict"];
+/// What happens to the hold while the check is open.
+const EVENTS: [&str; 8] = [
+    "renew",
+    "release",
+    "take",
+    "lapse",
+    "evict",
+    "sweep",
+    "hand-off",
+    "downgrade",
+];
 
 /// What ends the transaction.
-const ENDS: [&str; 3] = ["commit", "rollback", "disconnect"];
+const ENDS: [&str; 4] = ["commit", "rollback", "savepoint", "disconnect"];
 
 pub(crate) async fn pool() -> (String, LockPool) {
     let (schema, config) = new_schema();
@@ -39,68 +53,213 @@ pub(crate) async fn checked<'a>(
     transaction
 }
 
-/// Whoever has waited, or comes, is granted the lock when the transaction is over and not before.
+/// Whoever has waited, or comes, is granted the lock when both the hold and the transaction are over, and not
+/// before.
 #[tokio::test]
 async fn nobody_is_granted_a_lock_beside_an_open_check() {
-    let (_, pool) = pool().await;
-    let rows = LEVELS
-        .into_iter()
-        .flat_map(|level| EVENTS.map(|event| ENDS.map(|end| (level, event, end))));
-    let rows = rows.flatten().map(|row| open_check(&pool, row));
-    join_all(rows).await;
+    let (schema, config) = new_schema();
+    config.clone().migrate().await.unwrap();
+    let checks = OpenChecks {
+        pool: LockPool::connect(handing_on(config.clone())).await.unwrap(),
+        other: LockPool::connect(config.clone()).await.unwrap(),
+        schema,
+        config,
+        tempted: Cell::new(0),
+    };
+    let rows = LEVELS.map(|level| EVENTS.map(|event| ENDS.map(|end| (level, event, end))));
+    let rows = rows.as_flattened().as_flattened();
+    join_all(rows.iter().map(|row| checks.open_check(*row))).await;
+    assert_ne!(checks.tempted.get(), 0, "it proves nothing");
 }
 
-async fn open_check(pool: &LockPool, row: (IsolationLevel, &str, &str)) {
-    let (level, event, end) = row;
-    let key = format!("{level:?}:{event}:{end}");
-    let mut lock = pool.lock(&*key).ttl(LONG);
-    if event == "lapse" {
-        lock = pool.lock(&*key).ttl(ms(1_500));
-    }
-    let lock = lock.acquire().await.unwrap();
-    let mut client = database_client().await;
-    let transaction = checked(&mut client, level, &lock).await;
-    let waits = tokio::spawn(pool.lock(&*key).wait(LONG).acquire());
-    settled(pool).await;
-    if event != "lapse" {
-        lock.extend(LONG * 2).await.unwrap(); // a renewal does not wait
-    }
-    lock.verify().await.ok();
-    match event {
-        "release" => assert_eq!(lock.release().await.unwrap(), Released::Freed, "{row:?}"),
-        "evict" => {
-            let shown = pool.admin().show(&*key).await.unwrap().unwrap();
-            let holder = shown.holders()[0].fingerprint();
-            let _ = pool.admin().evict(&*key, holder).await.unwrap();
-            is_lost(lock.verify().await, LostCause::Gone);
+struct OpenChecks {
+    pool: LockPool,
+    /// As of another process.
+    other: LockPool,
+    schema: String,
+    config: Config,
+    /// So many guards could have been handed on to a waiter of the same pool, but for their check.
+    tempted: Cell<u32>,
+}
+
+impl OpenChecks {
+    async fn open_check(&self, row: (IsolationLevel, &str, &str)) {
+        let (level, event, end) = row;
+        let key = &*format!("{level:?}:{event}:{end}");
+        let kind = if event == "downgrade" { "w" } else { "x" };
+        let asked = |pool: &LockPool| dlock_tests::of_kind(pool.lock(key), kind);
+        let request = match event {
+            "renew" => asked(&self.pool).ttl(ms(9_000)).renew(),
+            "lapse" => asked(&self.pool).ttl(ms(4_000)),
+            _ => asked(&self.pool).ttl(LONG),
+        };
+        let mut client = database_client().await;
+        let lock = request.acquire().await.unwrap();
+        let granted = Instant::now();
+        let transaction = checked(&mut client, level, &lock).await;
+        if end == "savepoint" {
+            let writes = "SAVEPOINT behind_the_check; CREATE TEMPORARY TABLE written ()";
+            transaction.batch_execute(writes).await.unwrap();
         }
-        _ => assert_eq!(lock.lost().await, LostCause::Deadline, "{row:?}"),
+        let waiters = if event == "hand-off" {
+            &self.pool
+        } else {
+            &self.other
+        };
+        let wait = || tokio::spawn(asked(waiters).wait(LONG).acquire());
+        let waits = (event != "sweep").then(wait); // no row is swept that somebody waits at
+        settled(waiters).await;
+        if event == "hand-off" && granted.elapsed() < HANDS_ON {
+            self.tempted.update(|it| it + 1);
+        }
+        let held = self.happens(row, key, lock).await;
+        let waits = waits.unwrap_or_else(wait);
+        if end == "savepoint" {
+            let back = "ROLLBACK TO behind_the_check";
+            transaction.batch_execute(back).await.unwrap();
+        }
+        let at_once = timeout(ms(700), asked(&self.other).wait(ms(300)).acquire()).await;
+        assert!(
+            matches!(at_once, Err(_) | Ok(Err(LockError::Busy { .. }))),
+            "{row:?}: {at_once:?}"
+        );
+        assert!(!waits.is_finished(), "{row:?}");
+        match end {
+            "commit" | "savepoint" => transaction.commit().await.unwrap(),
+            "rollback" => transaction.rollback().await.unwrap(),
+            _ => {
+                std::mem::forget(transaction); // its drop would roll back
+                drop(client);
+            }
+        }
+        if let Some(lock) = held {
+            if event == "downgrade" {
+                soon(key, async || lock.downgrade().await.is_ok()).await;
+            }
+            settled(waiters).await;
+            assert!(!waits.is_finished(), "{row:?}: held");
+            assert_eq!(lock.release().await.unwrap(), Released::Freed, "{row:?}");
+        }
+        let next = timeout(LONG / 2, waits).await.expect(key).unwrap().unwrap();
+        let by_the_server = next.fence().get() % 1024 == 0;
+        assert!(by_the_server, "{row:?}: handed on by {}", next.fence());
+        next.release().await.unwrap();
     }
-    let at_once = timeout(ms(700), pool.lock(&*key).wait(ms(300)).acquire()).await;
-    assert!(
-        matches!(at_once, Err(_) | Ok(Err(LockError::Busy { .. }))),
-        "{row:?}: {at_once:?}"
-    );
-    assert!(!waits.is_finished(), "{row:?}");
-    match end {
-        "commit" => transaction.commit().await.unwrap(),
-        "rollback" => transaction.rollback().await.unwrap(),
-        _ => {
-            std::mem::forget(transaction); // its drop would roll back
-            drop(client);
+
+    /// Returns the guard if it still holds.
+    async fn happens(
+        &self,
+        row: (IsolationLevel, &str, &str),
+        key: &str,
+        lock: LockGuard,
+    ) -> Option<LockGuard> {
+        let (_, event, _) = row;
+        match event {
+            "renew" => {
+                let mut left = lock.remaining();
+                let is_renewed = async || {
+                    let before = std::mem::replace(&mut left, lock.remaining());
+                    left > before
+                };
+                soon("it is renewed", is_renewed).await;
+            }
+            "take" => {
+                let taken = self.other.lock(key).try_acquire().await.unwrap();
+                assert!(taken.is_none(), "{row:?}");
+            }
+            "downgrade" => {
+                let refused = lock.downgrade().await.unwrap_err();
+                assert!(is_kept_from(&refused), "{row:?}: {refused:?}");
+            }
+            "lapse" => {
+                assert_eq!(lock.lost().await, LostCause::Deadline, "{row:?}");
+                return None;
+            }
+            "evict" => {
+                let shown = self.pool.admin().show(key).await.unwrap().unwrap();
+                let holder = shown.holders()[0].fingerprint();
+                let _ = self.pool.admin().evict(key, holder).await.unwrap();
+                is_lost(lock.verify().await, LostCause::Gone);
+                return None;
+            }
+            _ => {
+                assert_eq!(lock.release().await.unwrap(), Released::Freed, "{row:?}");
+                if event == "sweep" {
+                    self.is_swept_around(key).await;
+                }
+                return None;
+            }
+        }
+        lock.extend(LONG * 2).await.unwrap(); // it does not wait
+        lock.verify().await.unwrap();
+        Some(lock)
+    }
+
+    /// A sweep removes another row that was not used for a day, and not this one.
+    async fn is_swept_around(&self, key: &str) {
+        let client = database_client().await;
+        let lock = format!("{}.lock", self.schema);
+        let age = format!(
+            "UPDATE {lock} SET epoch = 1 WHERE key = 'lock:{key}';
+            INSERT INTO {lock} (key, epoch) VALUES ('old:{key}', 1)"
+        );
+        client.batch_execute(&age).await.unwrap();
+        let sweeper = self.config.clone().health_check_interval(ms(100));
+        let _sweeper = LockPool::connect(sweeper).await.unwrap();
+        let left = format!("SELECT key FROM {lock} WHERE key IN ('lock:{key}', 'old:{key}')");
+        let kept = [format!("lock:{key}")];
+        soon("the other is swept", async || {
+            let rows = client.query(&left, &[]).await.unwrap();
+            let left: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            assert!(left.contains(&kept[0]), "{key} is swept");
+            left == kept
+        })
+        .await;
+    }
+}
+
+/// The refusal of what would let others in beside an open check.
+fn is_kept_from(error: &LockError) -> bool {
+    matches!(
+        error,
+        LockError::Refused {
+            reason: Refusal::OpenTransaction,
+            ..
+        }
+    )
+}
+
+/// What the promise excepts: who rolls back to a savepoint that was set before the check has not checked.
+#[tokio::test]
+async fn a_savepoint_before_the_check_takes_it_along() {
+    let (_, pool) = pool().await;
+    let client = database_client().await;
+    for (text, is_undone) in [
+        ("SAVEPOINT s; SELECT {check}; ROLLBACK TO s", true),
+        (
+            "DO $$ BEGIN PERFORM {check}; RAISE unique_violation; EXCEPTION WHEN unique_violation THEN NULL; END $$",
+            true,
+        ),
+        ("SAVEPOINT s; SELECT {check}; RELEASE s", false),
+        ("SELECT {check}; SAVEPOINT s; ROLLBACK TO s", false),
+        ("DO $$ BEGIN PERFORM {check}; END $$", false),
+    ] {
+        let lock = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+        let check = lock.sql_check().unwrap();
+        let epoch = check.epochs()[0];
+        let sql = check.sql().replace("$1", "ARRAY['lock:k']");
+        let sql = sql.replace("$2", &format!("ARRAY[{epoch}]"));
+        let text = text.replace("{check}", &format!("1 / count(*) FROM ({sql}) c"));
+        let text = format!("BEGIN; {}; {text}", check.begin());
+        client.batch_execute(&text).await.expect(&text);
+        lock.release().await.unwrap();
+        let next = pool.lock("k").wait(ms(700)).acquire().await;
+        assert_eq!(next.is_ok(), is_undone, "{text}: {next:?}");
+        client.batch_execute("COMMIT").await.unwrap();
+        if let Ok(next) = next {
+            next.release().await.unwrap();
         }
     }
-    let next = timeout(LONG / 2, waits)
-        .await
-        .expect(&key)
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        next.fence().get() % 1024,
-        0,
-        "{row:?}: granted by the server"
-    );
-    next.release().await.unwrap();
 }
 
 /// Whoever is kept out learns by what, and who wants to let others in is refused.
@@ -131,19 +290,19 @@ async fn an_open_check_is_told() {
     client.batch_execute(&name).await.unwrap();
     let again = pool.lock("k").wait(LONG).acquire().await.unwrap();
     assert_eq!(kept_by().await, None);
+    let transaction = client.transaction().await.unwrap();
+    transaction.batch_execute("SAVEPOINT s").await.unwrap();
+    again.check_in(&transaction).await.unwrap_err(); // it locks the row all the same
+    transaction.batch_execute("RELEASE s").await.unwrap();
+    let said = kept_by().await.unwrap(); // no view knows whose savepoint it was
+    assert!(said.starts_with("one of process "), "{said}");
+    transaction.rollback().await.unwrap();
     again.release().await.unwrap();
 
     let writer = pool.lock("w").write().ttl(LONG).acquire().await.unwrap();
     let transaction = checked(&mut client, LEVELS[0], &writer).await;
     let refused = writer.downgrade().await.unwrap_err();
-    let is_typed = matches!(
-        refused,
-        LockError::Refused {
-            reason: Refusal::OpenTransaction,
-            ..
-        }
-    );
-    assert!(is_typed, "{refused:?}");
+    assert!(is_kept_from(&refused), "{refused:?}");
     transaction.commit().await.unwrap();
     writer.downgrade().await.unwrap();
     writer.release().await.unwrap();

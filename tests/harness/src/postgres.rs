@@ -25,6 +25,11 @@ for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done; rm
 /// Starts `PgBouncer`, and ends it when that pipe ends.
 const BOUNCE: &str = r#""$0" "$1" & read -r _; kill -KILL $!"#;
 
+/// Mounts a disk for the program behind, which then has the same user as without a namespace.
+const MOUNT: &str = r#"mount -t tmpfs -o "size=$1,mode=777" dlock "$TMPDIR"; uid=$2 gid=$3; shift 3
+[ "$uid" = 0 ] || set -- unshare --user "--map-user=$uid" "--map-group=$gid" "$@"
+exec "$@""#;
+
 /// A running `PgBouncer`. Dropping it ends it, and its cluster must outlive it.
 #[derive(Debug)]
 #[must_use = "dropping it ends the pooler"]
@@ -392,6 +397,46 @@ pub fn postgres_program(name: &str) -> Option<PathBuf> {
     versions.sort_unstable();
     let mut found = on_path.chain(versions.into_iter().rev());
     found.find(|it| it.is_file())
+}
+
+/// Runs a test of this program again, in a process for which this is the size of the disk of all clusters. Nobody
+/// else sees it, and it is gone with that process. Returns the disk there, and `None` here, when the test has
+/// passed.
+///
+/// # Panics
+/// If the test fails, or if no disk can be mounted, with what is missing.
+#[must_use]
+pub fn on_a_disk_of(size: &str, test: &str) -> Option<PathBuf> {
+    const IS_THERE: &str = "DLOCK_TEST_DISK";
+    if std::env::var_os(IS_THERE).is_some() {
+        return Some(std::env::temp_dir());
+    }
+    let disk = tempfile::tempdir().expect("a directory");
+    let mut own = Command::new("unshare");
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if !uid.is_root() {
+        own.args(["--user", "--map-root-user"]);
+    }
+    let (uid, gid) = (uid.as_raw().to_string(), gid.as_raw().to_string());
+    own.args(["--mount", "sh", "-ec", MOUNT, "sh", size, &uid, &gid]);
+    own.arg(std::env::current_exe().expect("this program"));
+    own.args(["--exact", "--include-ignored", "--nocapture", test]);
+    own.env(IS_THERE, "").env("TMPDIR", disk.path());
+    let run = own.stdin(Stdio::null()).output();
+    let run = run.unwrap_or_else(|error| panic!("`unshare` of util-linux, on Linux: {error}"));
+    let [out, err] = [&run.stdout, &run.stderr].map(|it| String::from_utf8_lossy(it));
+    let begun = out.contains("running 1 test");
+    assert!(
+        begun,
+        "no namespace with a disk of its own (containers need CAP_SYS_ADMIN): {err}"
+    );
+    let passed = run.status.success() && out.contains("1 passed");
+    assert!(
+        passed,
+        "{test}, on a disk of {size}: {}\n{out}\n{err}",
+        run.status
+    );
+    None
 }
 
 /// Whom root runs the server as.

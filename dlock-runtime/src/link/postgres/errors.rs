@@ -2,7 +2,7 @@
 //! parameters, which may hold a token.
 
 use tokio_postgres::Error;
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, Severity};
 
 use crate::link::command_error::CommandError;
 use crate::values::error::{Reason, Refusal};
@@ -59,6 +59,10 @@ fn of_answer(said: &DbError) -> CommandError {
     let (code, message) = (said.code().code(), said.message());
     let why = Reason::new(format_args!("{message} ({code})"));
     let refused = |refusal| CommandError::Refused(refusal, why.clone());
+    // The commit may be in what the server has written of its log, whatever went wrong behind it.
+    if said.parsed_severity() == Some(Severity::Panic) {
+        return CommandError::Unclear(why);
+    }
     match code {
         "25006" => refused(Refusal::ReadOnly),
         "42501" => refused(Refusal::NoPermission),

@@ -207,7 +207,8 @@ fn store(now: &str, lock: &str, waiter: &str) -> String {
 
 /// key: names the open transactions that have locked its row, if any has. `xmax` is one of them, or a number
 /// that stands for several. It may be a savepoint's that was released, which no view knows: then it is one of
-/// those that have locked any row of the table.
+/// those that have locked any row of the table. A
+/// connection of dlock's keeps none for longer than a moment.
 pub(super) fn keepers(schema: &str) -> String {
     format!(
         "WITH free AS (SELECT 1 FROM \"{schema}\".lock WHERE key = $1::text FOR UPDATE SKIP LOCKED),
@@ -223,7 +224,7 @@ pub(super) fn keepers(schema: &str) -> String {
                 FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) THEN l.xmax END) m ON true
         LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = t.pid
         LEFT JOIN pg_catalog.pg_prepared_xacts p ON t.virtualtransaction = '-1/' || p.transaction
-        WHERE l.key = $1 AND NOT EXISTS (SELECT FROM free))
+        WHERE l.key = $1 AND NOT EXISTS (SELECT FROM free) AND a.application_name IS DISTINCT FROM 'dlock')
         SELECT coalesce(string_agg(DISTINCT name, ', ') FILTER (WHERE is_sure), 'one of ' || string_agg(DISTINCT name, ', '))
         FROM named HAVING count(*) > 0"
     )

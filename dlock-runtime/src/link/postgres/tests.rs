@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::PostgresPlan;
 use super::push::OutgoingNotes;
 use super::session::PostgresLink;
-use super::statements::NOW;
+use super::statements::{self, NOW};
 use crate::link::clock::Clock;
 use crate::link::command_error::CommandError;
 use crate::link::{Link, joined};
@@ -28,6 +28,13 @@ use crate::values::ttl::Ttl;
 const CAP: Duration = Duration::from_secs(20);
 
 const KEY: &str = "k";
+
+/// The clock of a stage.
+const STAGE_NOW: &str = "(SELECT c.t FROM alike.clock c)";
+
+const BEGIN: u64 = 1_700_000_000_000_000;
+
+const HOUR: u64 = 3_600_000_000;
 
 const WHOLE: Part = Part {
     from: 0,
@@ -55,8 +62,7 @@ impl Stage {
         let mut link = plan.connect().await.unwrap();
         let session = Arc::get_mut(&mut link.session).unwrap();
         for statement in &mut session.statements {
-            let now = "(SELECT c.t FROM alike.clock c)";
-            statement.text = statement.text.replace(NOW, now);
+            statement.text = statement.text.replace(NOW, STAGE_NOW);
             statement.prepared = None;
         }
         let mut config = tokio_postgres::Config::new();
@@ -74,11 +80,19 @@ impl Stage {
         self.direct.batch_execute(text).await.unwrap();
     }
 
+    async fn is_emptied(&self) {
+        self.tell("DELETE FROM alike.lock; DELETE FROM alike.waiter")
+            .await;
+    }
+
+    async fn set_clock(&self, time: u64) {
+        self.tell(&format!("UPDATE alike.clock SET t = {time}"))
+            .await;
+    }
+
     /// A check compares the epoch that its holder was told.
     async fn is_checked_by(&self, answer: &str) {
-        let told = answer.split_once("epoch: ");
-        let digits = told.map(|(_, rest)| rest.trim_end_matches(|it: char| !it.is_ascii_digit()));
-        let Some(told) = digits.and_then(|it| it.split([',', ' ']).next()) else {
+        let Some(told) = told_epoch(answer) else {
             return;
         };
         let row = self
@@ -93,9 +107,8 @@ impl Stage {
     }
 
     async fn case(&self, steps: &[(Asks, usize, u64)]) {
-        self.tell("DELETE FROM alike.lock; DELETE FROM alike.waiter")
-            .await;
-        let (mut pure, mut time) = (Server::default(), 1_700_000_000_000_000);
+        self.is_emptied().await;
+        let (mut pure, mut time) = (Server::default(), BEGIN);
         for (at, (asks, who, pass)) in steps.iter().enumerate() {
             time += pass * 1000;
             if pure.queue_ends(KEY, time).is_none() {
@@ -103,8 +116,7 @@ impl Stage {
                 self.tell("DELETE FROM alike.waiter; UPDATE alike.lock SET waiting = false")
                     .await;
             }
-            self.tell(&format!("UPDATE alike.clock SET t = {time}"))
-                .await;
+            self.set_clock(time).await;
             if pass % 2 == 0 {
                 self.link.contended.0.lock().unwrap().clear(); // the single statements have their turn
             }
@@ -122,6 +134,11 @@ impl Stage {
             assert_eq!(left, expected, "{at}: left by {asks:?} of {who}");
         }
     }
+}
+
+fn told_epoch(answer: &str) -> Option<&str> {
+    let (_, told) = answer.split_once("epoch: ")?;
+    told.split([',', ' ']).next()
 }
 
 #[test]
@@ -144,6 +161,91 @@ fn the_statements_answer_like_the_pure_machine() {
     }
     let _inside = runtime.enter(); // the connection is dropped with its runtime
     drop(stage);
+}
+
+/// A lease ends by the clock that there is, each grant has a higher epoch than all before, and a waiter gets its
+/// turn. Of exclusive locks, and of writers, for whom the machine decides.
+#[tokio::test]
+async fn a_clock_that_is_set_ends_leases_and_lowers_no_epoch() {
+    let stage = Stage::new().await;
+    let check = statements::check("alike", 1).1.replace(NOW, STAGE_NOW);
+    let (first, next) = (0, 1);
+    for claims in [[0, 5], [2, 7]] {
+        stage.is_emptied().await;
+        let (mut time, mut epochs) = (BEGIN, [0; 2]);
+        // Whose check finds its row afterwards.
+        for (hours, asks, who, expected, holder) in [
+            (0, Asks::Acquire, first, "Granted", Some(first)),
+            (0, Asks::Acquire, next, "Queued", Some(first)),
+            (-1, Asks::Poll, next, "Queued", Some(first)),
+            (0, Asks::Renew, first, "Yes", Some(first)),
+            (0, Asks::Release, first, "found: true", None),
+            (0, Asks::Poll, next, "Yours", Some(next)),
+            (1, Asks::Renew, next, "NotOurs", None),
+            (0, Asks::Release, next, "found: false", None),
+            (0, Asks::Acquire, first, "Granted", Some(first)),
+            (0, Asks::Release, next, "found: false", Some(first)),
+            (0, Asks::Acquire, next, "Queued", Some(first)),
+            (1, Asks::Poll, next, "Yours", Some(next)),
+            (0, Asks::Renew, first, "NotOurs", Some(next)),
+            (-2, Asks::Renew, next, "Yes", Some(next)),
+            (0, Asks::Release, next, "found: true", None),
+            (0, Asks::Acquire, first, "Granted", Some(first)),
+        ] {
+            time = time.saturating_add_signed(hours * HOUR.cast_signed());
+            stage.set_clock(time).await;
+            let asked = (asks, claims[who]);
+            let answer = ask_link(&stage.link, asked, time, CAP).await.unwrap();
+            assert!(answer.contains(expected), "{asked:?}: {answer}");
+            if let Some(told) = told_epoch(&answer) {
+                let (told, all): (i64, _) = (told.parse().unwrap(), epochs);
+                assert!(
+                    all.iter().all(|it| *it < told),
+                    "{asked:?}: {told} after {all:?}"
+                );
+                epochs[who] = told;
+            }
+            for (who, epoch) in epochs.into_iter().enumerate() {
+                let bound = (vec![KEY], vec![epoch]);
+                let rows = stage.direct.query(&check, &[&bound.0, &bound.1]).await;
+                let is_held = !rows.unwrap().is_empty();
+                assert_eq!(is_held, holder == Some(who), "{who} after {asked:?}");
+            }
+        }
+    }
+}
+
+/// Nor does a sweep then remove what is held or waited at.
+#[tokio::test]
+async fn a_clock_that_is_set_sweeps_only_what_is_old() {
+    let stage = Stage::new().await;
+    let sweep = statements::sweep("alike").replace(NOW, STAGE_NOW);
+    let (most, age) = (100i64, HOUR.cast_signed() * 24);
+    for (key, epoch) in [("old", BEGIN - 24 * HOUR - 1), ("young", BEGIN - 22 * HOUR)] {
+        let row = format!("INSERT INTO alike.lock (key, epoch) VALUES ('{key}', {epoch})");
+        stage.tell(&row).await;
+    }
+    stage.set_clock(BEGIN).await;
+    for who in [0, 5] {
+        let asked = (Asks::Acquire, who);
+        ask_link(&stage.link, asked, BEGIN, CAP).await.unwrap();
+    }
+    for (time, left) in [
+        (BEGIN - HOUR, &["k", "old", "young"][..]),
+        (BEGIN, &["k", "young"]),
+        (BEGIN + HOUR, &["k", "young"]),
+    ] {
+        stage.set_clock(time).await;
+        let swept = stage.direct.query(&sweep, &[&"", &most, &age]).await;
+        swept.unwrap();
+        let keys = "SELECT key FROM alike.lock ORDER BY key";
+        let keys = stage.direct.query(keys, &[]).await.unwrap();
+        let keys: Vec<String> = keys.iter().map(|row| row.get(0)).collect();
+        assert_eq!(keys, left, "{time}");
+    }
+    let asked = (Asks::Poll, 5); // the lease has ended
+    let polled = ask_link(&stage.link, asked, BEGIN + HOUR, CAP).await;
+    assert!(polled.unwrap().contains("Yours"));
 }
 
 /// A server with tables, a connection of ours, and a stranger's.
