@@ -497,11 +497,11 @@ async fn a_missing_right_is_named() {
     }
 
     let mut client = database_as(&bank).await;
-    checked(&mut client, LEVELS[0], &lock)
-        .await
-        .commit()
-        .await
-        .unwrap();
+    let transaction = checked(&mut client, LEVELS[0], &lock).await;
+    let found = pool.check().await.unwrap();
+    let is_told = found.iter().any(|it| it.concern() == Concern::NotChecked);
+    assert!(is_told, "whose transactions it may not see: {found:?}");
+    transaction.commit().await.unwrap();
     for (right, on, named) in [
         ("USAGE", format!("SCHEMA {schema}"), "USAGE on the schema"),
         ("SELECT", format!("{schema}.lock"), "SELECT on the table"),

@@ -275,7 +275,7 @@ async fn an_open_check_is_told() {
         let report = pool.admin().show("k").await.unwrap();
         report.and_then(|it| it.kept_by().map(ToOwned::to_owned))
     };
-    assert!(kept_by().await.unwrap().contains(&format!("process {pid}")));
+    assert!(kept_by().await.unwrap().contains(&format!("backend {pid}")));
     lock.release().await.unwrap();
     let waits = pool.lock("k").wait(ms(1_000)).acquire().await;
     let said = waits.unwrap_err().to_string();
@@ -295,7 +295,7 @@ async fn an_open_check_is_told() {
     again.check_in(&transaction).await.unwrap_err(); // it locks the row all the same
     transaction.batch_execute("RELEASE s").await.unwrap();
     let said = kept_by().await.unwrap(); // no view knows whose savepoint it was
-    assert!(said.starts_with("one of process "), "{said}");
+    assert!(said.starts_with("one of backend "), "{said}");
     transaction.rollback().await.unwrap();
     again.release().await.unwrap();
 

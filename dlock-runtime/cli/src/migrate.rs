@@ -11,6 +11,6 @@ pub(crate) async fn migrate(print: bool, url: Option<&str>) -> Result<u8, Failur
         return Ok(0);
     }
     config.migrate().await?;
-    output::print("the tables are up to date\n")?;
+    output::print("the tables are there, in the layout of this version\n")?;
     Ok(0)
 }

@@ -108,7 +108,7 @@ impl From<LockError> for Failure {
 }
 
 /// What the library says to programmers, and what this command says instead.
-const OWN_WORDS: [(&str, &str); 12] = [
+const OWN_WORDS: [(&str, &str); 13] = [
     ("set `repair_missing_ttl`", "set DLOCK_REPAIR_MISSING_TTL"),
     (
         "by `min_replicas` or `min_aof`",
@@ -120,8 +120,8 @@ const OWN_WORDS: [(&str, &str); 12] = [
         "with an error that dlock does not know",
     ),
     (
-        "the documentation of the crate `dlock-runtime` lists the commands, keys and channels that dlock needs, under Rights",
-        "`dlock check` lists those that are missing",
+        "the documentation of the crate `dlock-runtime` lists those that dlock needs, under Rights",
+        "on Redis, `dlock check` lists those that are missing",
     ),
     ("`Config::without_scripts()`", "DLOCK_WITHOUT_SCRIPTS=true"),
     (
@@ -134,6 +134,7 @@ const OWN_WORDS: [(&str, &str); 12] = [
         "or list with a pool for each shard",
         "or list each shard by its own address",
     ),
+    ("longer `connect_timeout`", "longer DLOCK_CONNECT_TIMEOUT"),
     ("`once_per`", "`--once-per`"),
     ("`min_hold`", "`--min-hold`"),
 ];

@@ -176,7 +176,7 @@ fn refusals_are_explained() {
         ("-evalsha", "set DLOCK_WITHOUT_SCRIPTS=true"),
         (
             "-set",
-            "(to run `set`); `dlock check` lists those that are missing",
+            "(to run `set`); on Redis, `dlock check` lists those that are missing",
         ),
     ] {
         let rights = [

@@ -9,6 +9,7 @@ use tokio::runtime::{Handle, Id};
 
 use crate::values::error::{LockError, Reason, Refusal, UnavailableCause};
 use crate::values::key::Key;
+use crate::values::shown::rounded;
 
 /// A command that got no answer of its own.
 #[derive(Clone, Debug)]
@@ -41,6 +42,14 @@ impl CommandError {
     pub(crate) fn too_late() -> Self {
         let why = "the server executed it too late: it, the network or this program is slow, or its clock runs ahead by leaps";
         CommandError::Unsent(Reason::new(why))
+    }
+
+    /// `to`: a server, or nothing.
+    pub(crate) fn not_connected(to: &str, within: Duration) -> Self {
+        CommandError::Unsent(Reason::new(format_args!(
+            "no connection{to} within {:?}: if it is only slow, set a longer `connect_timeout`",
+            rounded(within)
+        )))
     }
 
     /// Whether the cause may pass by itself, so that a waiter keeps waiting.

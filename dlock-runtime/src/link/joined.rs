@@ -80,6 +80,7 @@ pub(crate) async fn both<A, B>(
 }
 
 /// Waits for the first future, and polls the second behind it, whose result is returned if it came meanwhile.
+#[cfg(feature = "postgres")]
 pub(crate) async fn ahead<A, B>(
     first: impl Future<Output = A>,
     mut second: Pin<&mut (impl Future<Output = B> + ?Sized)>,

@@ -606,6 +606,13 @@ fn missing_right(words: &str) -> Option<String> {
         let (command, _) = rest.split_once('\'')?;
         return Some(format!("to run `{command}`"));
     }
+    if let Some((_, rest)) = words.split_once("the role lacks ") {
+        return Some(rest.trim_end_matches(": GRANT it").to_owned());
+    }
+    if let Some((_, rest)) = words.split_once("permission denied for ") {
+        let what = rest.rsplit_once(" (").map_or(rest, |(what, _)| what);
+        return Some(format!("for the {what}"));
+    }
     if words.contains("can't run this command") {
         let (_, commands) = words.rsplit_once(" (")?;
         let commands = commands.trim_end_matches(')').to_ascii_lowercase();
@@ -622,11 +629,11 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::ReadOnly => "it is a read-only replica; give dlock the master's address",
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
-            Refusal::NoPermission => "this user lacks a right; the documentation of the crate `dlock-runtime` lists the commands, keys and channels that dlock needs, under Rights",
+            Refusal::NoPermission => "this user lacks a right; the documentation of the crate `dlock-runtime` lists those that dlock needs, under Rights",
             Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials, which are before the host: `:password@` or `user:password@`",
             Refusal::SentinelAuth => "the sentinels refuse the login that they were given; give theirs as `sentinel_user` and `sentinel_pass` in the URL, whose `user:password@` is the master's",
             Refusal::Certificate => "TLS: a certificate is missing or not accepted; see the source for which and what to do",
-            Refusal::Tls => "TLS: the two sides can't speak it with each other; check the URL's scheme and port",
+            Refusal::Tls => "TLS: the two sides can't speak it with each other; check the URL's scheme and port, and whether the server encrypts",
             Refusal::WrongType => "this key holds a value of another type; find who writes it, or choose another key or namespace",
             Refusal::Companion => "one of the keys that dlock keeps beside its locks holds data that dlock did not write; see the source for which, find who writes it, and delete it",
             Refusal::WrongKind => "this key is in use as another kind of lock; use one kind for a key, in the whole fleet",

@@ -153,7 +153,7 @@ pub(crate) async fn evict(
 /// What is left to do until somebody else can hold the lock.
 fn kept_by(who: &str) -> String {
     format!(
-        "{} has checked the lock and is still open: nobody is granted it before that ends (`pg_terminate_backend`, `ROLLBACK PREPARED`)",
+        "a transaction that has checked the lock is still open, and nobody is granted it before that ends (`pg_terminate_backend`, `ROLLBACK PREPARED`): {}",
         visible(who)
     )
 }

@@ -67,6 +67,7 @@ pub(crate) enum Pushes {
     /// The server refused to subscribe it.
     Refused(Reason),
     /// A pooler gives the server's session to others between two transactions.
+    #[cfg(feature = "postgres")]
     Pooled,
 }
 
@@ -402,6 +403,7 @@ fn pushes(pushes: &Pushes, pool: &PoolSettings<'_>) -> Option<Finding> {
             "the server does not know `HELLO 3`".to_owned(),
             "connect past a proxy that does not know RESP3, and remove `rename-command HELLO` from redis.conf",
         ),
+        #[cfg(feature = "postgres")]
         Pushes::Pooled => (
             "a pooler in transaction mode stands before PostgreSQL".to_owned(),
             "connect dlock past it, or leave it: dlock needs one connection for each program",

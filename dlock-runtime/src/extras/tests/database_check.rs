@@ -18,7 +18,7 @@ pub(super) const GOOD_DATABASE: [(&str, &str); 10] = [
     ("default_transaction_isolation", "read committed"),
     ("oldest_seconds", "2"),
     ("hidden", "0"),
-    ("oldest", "process 7"),
+    ("oldest", "backend 7"),
 ];
 
 /// The same of PostgreSQL, which says that nothing is prepared.
@@ -47,7 +47,7 @@ fn each_topic_of_postgresql_is_judged() {
         (
             &[("oldest_seconds", "61")],
             (Transactions, Matters),
-            "process 7",
+            "backend 7",
         ),
         (
             &[("hidden", "3")],

@@ -76,14 +76,9 @@ impl PostgresPlan {
         let within = self.settings.connect_timeout;
         let until = Instant::now() + within;
         let connected = timeout_at(until, self.link(until)).await;
-        let connected = connected.unwrap_or_else(|_| {
-            let why = format!(
-                "no connection to {} within {:?}",
-                self.address,
-                rounded(within)
-            );
-            Err(CommandError::Unsent(Reason::new(why)))
-        });
+        let to = || format!(" to {}", self.address);
+        let connected =
+            connected.unwrap_or_else(|_| Err(CommandError::not_connected(&to(), within)));
         match &connected {
             Ok(_) => {
                 if let Some(failed) = self.attempts.succeeded() {

@@ -37,6 +37,9 @@ pub(super) fn of_check(error: &Error, rights: &str) -> CommandError {
                 "{why}: a check locks rows, so begin a transaction that may write, on the primary"
             )))
         }
+        CommandError::Setup(why) => CommandError::Setup(Reason::new(format_args!(
+            "the transaction is not in the database of the lock, which the pool's URL names: {why}"
+        ))),
         error => error,
     }
 }

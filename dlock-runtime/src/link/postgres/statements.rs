@@ -213,7 +213,8 @@ pub(super) fn keepers(schema: &str) -> String {
     format!(
         "WITH free AS (SELECT 1 FROM \"{schema}\".lock WHERE key = $1::text FOR UPDATE SKIP LOCKED),
         named AS (SELECT coalesce('prepared transaction ' || pg_catalog.quote_literal(p.gid),
-                'process ' || t.pid || coalesce(' (' || nullif(a.application_name, '') || ', ' || a.state || ')', '')) AS name,
+                'backend ' || t.pid || ' ('
+                    || pg_catalog.concat_ws(', ', a.usename, nullif(a.application_name, ''), a.state) || ')') AS name,
             EXISTS (SELECT FROM pg_catalog.pg_locks k WHERE k.virtualtransaction = t.virtualtransaction
                 AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.transactionid IN (l.xmax, m.xid)) AS is_sure
         FROM \"{schema}\".lock l
@@ -225,7 +226,8 @@ pub(super) fn keepers(schema: &str) -> String {
         LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = t.pid
         LEFT JOIN pg_catalog.pg_prepared_xacts p ON t.virtualtransaction = '-1/' || p.transaction
         WHERE l.key = $1 AND NOT EXISTS (SELECT FROM free) AND a.application_name IS DISTINCT FROM 'dlock')
-        SELECT coalesce(string_agg(DISTINCT name, ', ') FILTER (WHERE is_sure), 'one of ' || string_agg(DISTINCT name, ', '))
+        SELECT coalesce(pg_catalog.string_agg(DISTINCT name, ', ') FILTER (WHERE is_sure),
+            'one of ' || pg_catalog.string_agg(DISTINCT name, ', '))
         FROM named HAVING count(*) > 0"
     )
 }
@@ -245,7 +247,7 @@ pub(super) fn harms() -> String {
     });
     let settings = settings.join(", ");
     let open = "FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database()
-        AND backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()";
+        AND coalesce(backend_type, 'client backend') = 'client backend' AND pid <> pg_catalog.pg_backend_pid()";
     format!(
         "SELECT v.name, coalesce(v.value, '') FROM (VALUES
         ('time', {NOW}::text), {settings},
@@ -253,8 +255,8 @@ pub(super) fn harms() -> String {
             FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout')),
         ('oldest_seconds', (SELECT (extract(epoch FROM pg_catalog.clock_timestamp() - coalesce(min(xact_start),
             pg_catalog.clock_timestamp())))::bigint::text {open})),
-        ('oldest', (SELECT 'process ' || pid {open} AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1)),
-        ('hidden', (SELECT count(*)::text {open} AND backend_xmin IS NOT NULL AND xact_start IS NULL)),
+        ('oldest', (SELECT 'backend ' || pid {open} AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1)),
+        ('hidden', (SELECT count(*)::text {open} AND coalesce(backend_xid, backend_xmin) IS NOT NULL AND xact_start IS NULL)),
         ('prepared', (SELECT string_agg(pg_catalog.quote_literal(gid), ', ') FROM pg_catalog.pg_prepared_xacts
             WHERE database = pg_catalog.current_database()
                 AND prepared < pg_catalog.clock_timestamp() - interval '1 minute'))

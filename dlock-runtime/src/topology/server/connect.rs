@@ -35,7 +35,6 @@ use crate::observe;
 use crate::topology::sentinel;
 use crate::values::config::{Credentials, Endpoint, Host, Stream};
 use crate::values::error::{Reason, Refusal};
-use crate::values::shown::rounded;
 
 /// The client library's pipeline buffer, large enough for every command. If commands waited for
 /// room in it, they would not be sent in the order in which they came, so a cancel could overtake
@@ -48,13 +47,8 @@ pub(crate) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
     let mut attempt = pin!(async {
         let until = Instant::now() + within;
         let connected = timeout_at(until, try_protocols(plan, until)).await;
-        connected.unwrap_or_else(|_| {
-            Err(CommandError::Unsent(Reason::new(format_args!(
-                "no connection to {} within {:?}",
-                plan.address,
-                rounded(within)
-            ))))
-        })
+        let to = || format!(" to {}", plan.address);
+        connected.unwrap_or_else(|_| Err(CommandError::not_connected(&to(), within)))
     });
     std::future::poll_fn(
         |cx| match command_error::needs_drivers(|| attempt.as_mut().poll(cx)) {

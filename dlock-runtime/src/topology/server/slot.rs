@@ -18,7 +18,6 @@ use crate::link::redis::link::RedisLink;
 use crate::link::redis::plan::Plan;
 use crate::strangers::beside_others;
 use crate::values::error::Reason;
-use crate::values::shown::rounded;
 
 /// The pause after an attempt that panicked.
 const AFTER_A_PANIC: Duration = Duration::from_millis(500);
@@ -177,12 +176,7 @@ impl<L: Slotted> Slot<L> {
                 .is_err()
             {
                 let last = self.lock().last.clone();
-                return Err(last.unwrap_or_else(|| {
-                    CommandError::Unsent(Reason::new(format_args!(
-                        "no connection within {:?}",
-                        rounded(within)
-                    )))
-                }));
+                return Err(last.unwrap_or_else(|| CommandError::not_connected("", within)));
             }
         }
     }

@@ -216,7 +216,7 @@ impl Config {
         }
         let missing = |how| {
             format!(
-                "{URL} is {how}; give the server's address, such as redis://127.0.0.1:6379, or {ELSEWHERE}REDIS_URL to take it from that variable"
+                "{URL} is {how}; give the server's address, such as redis://127.0.0.1:6379 or postgres://user@host/database, or {ELSEWHERE}REDIS_URL to take it from that variable"
             )
         };
         let url = match url {

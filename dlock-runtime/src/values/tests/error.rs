@@ -212,7 +212,7 @@ fn a_refusal_says_what_to_do() {
         (Refusal::OutOfMemory, "raise `maxmemory`"),
         (
             Refusal::NoPermission,
-            "the documentation of the crate `dlock-runtime` lists the commands, keys and channels",
+            "the documentation of the crate `dlock-runtime` lists those that dlock needs",
         ),
         (Refusal::Auth, "check the URL's credentials"),
         (Refusal::SentinelAuth, "`sentinel_pass`"),
@@ -270,6 +270,14 @@ fn a_missing_right_is_named_as_the_server_names_it() {
             "lacks a right (for a channel); the",
         ),
         ("type `ACL SETUSER dlock +info`", "lacks a right; the"),
+        (
+            "permission denied for schema dlock (42501)",
+            "lacks a right (for the schema dlock); the",
+        ),
+        (
+            "the role lacks DELETE on \"dlock\".lock: GRANT it",
+            "lacks a right (DELETE on \"dlock\".lock); the",
+        ),
     ] {
         let error = LockError::Refused {
             key: Some(key()),
