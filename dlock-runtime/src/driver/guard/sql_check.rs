@@ -79,7 +79,8 @@ impl LockGuard {
     /// let check = lock.sql_check()?;
     /// let transaction = client.transaction().await?;
     /// transaction.execute(check.begin(), &[]).await?;
-    /// transaction.query_one(check.sql(), &[&check.keys(), &check.epochs()]).await?;
+    /// let held = transaction.query_opt(check.sql(), &[&check.keys(), &check.epochs()]).await?;
+    /// held.ok_or("the lock is not held any more")?; // dropping the transaction rolls it back
     /// transaction.execute("UPDATE account SET cents = cents - 100 WHERE id = 7", &[]).await?;
     /// transaction.commit().await?;
     /// # Ok(()) }
