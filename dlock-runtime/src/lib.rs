@@ -1,4 +1,4 @@
-//! Distributed locks on Redis, as an attribute: one process of a fleet runs the function, the
+//! Distributed locks on Redis or PostgreSQL, as an attribute: one process of a fleet runs the function, the
 //! others wait.
 //!
 //! ```

@@ -19,7 +19,7 @@ use crate::status::{self, Failure, in_own_words};
 use crate::table::visible;
 use crate::values::{Verbatim, after_crash, count, duration, key, pattern, wait};
 
-/// Runs programs under distributed locks on Redis, and shows who holds and waits for them.
+/// Runs programs under distributed locks on Redis or PostgreSQL, and shows who holds and waits for them.
 #[derive(Debug, Parser)]
 #[command(
     name = "dlock",

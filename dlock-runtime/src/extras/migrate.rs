@@ -16,8 +16,8 @@ impl Config {
     ///
     /// It may run again at any time, and several at a time. A later layout only adds, so programs of
     /// older versions go on. The URL's role must be allowed to create a schema; the role of the
-    /// programs needs `USAGE` on that schema, and `SELECT`, `INSERT`, `UPDATE` and `DELETE` on its
-    /// tables. [`migration`](Self::migration) returns the statements instead.
+    /// programs needs `USAGE` on that schema, `SELECT` on its table `layout`, and `SELECT`, `INSERT`,
+    /// `UPDATE` and `DELETE` on the others. [`migration`](Self::migration) returns the statements instead.
     ///
     /// # Errors
     /// [`LockError::Config`] if the URL is not one of PostgreSQL, [`LockError::Unavailable`] or

@@ -383,7 +383,7 @@ pub(crate) fn node_votes_again(node: &str) {
 pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
     warn!(
         %address,
-        "no pushes can be had from redis, so those who wait for a lock poll it: {why}"
+        "no pushes can be had from the server, so those who wait for a lock poll it: {why}"
     );
 }
 
