@@ -69,7 +69,14 @@ async fn nobody_is_granted_a_lock_beside_an_open_check() {
     let rows = LEVELS.map(|level| EVENTS.map(|event| ENDS.map(|end| (level, event, end))));
     let rows = rows.as_flattened().as_flattened();
     join_all(rows.iter().map(|row| checks.open_check(*row))).await;
-    assert_ne!(checks.tempted.get(), 0, "it proves nothing");
+    // Beside all others, each may have been too late.
+    soon("a guard could have been handed on", async || {
+        if checks.tempted.get() == 0 {
+            checks.open_check((LEVELS[0], "hand-off", "commit")).await;
+        }
+        checks.tempted.get() > 0
+    })
+    .await;
 }
 
 struct OpenChecks {
