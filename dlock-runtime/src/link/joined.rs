@@ -79,7 +79,7 @@ pub(crate) async fn both<A, B>(
     .await
 }
 
-/// Waits for the first future, and polls the second behind it, whose result is returned if it came meanwhile.
+/// Waits for the first future, and meanwhile polls the second behind it, whose result is returned if it came.
 #[cfg(feature = "postgres")]
 pub(crate) async fn ahead<A, B>(
     first: impl Future<Output = A>,
@@ -88,7 +88,8 @@ pub(crate) async fn ahead<A, B>(
     let (mut first, mut come) = (pin!(first), None);
     poll_fn(|cx| {
         let ended = first.as_mut().poll(cx);
-        if come.is_none()
+        if ended.is_pending()
+            && come.is_none()
             && let Poll::Ready(done) = second.as_mut().poll(cx)
         {
             come = Some(done);

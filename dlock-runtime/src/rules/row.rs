@@ -66,8 +66,9 @@ pub(crate) struct RowChange {
     pub(crate) row: Option<LockRow>,
     /// Somebody holds the lock who did not before.
     pub(crate) is_grant: bool,
-    /// Only waiters came or went, which nobody relies on after a crash.
-    pub(crate) is_of_queue: bool,
+    /// Waiters came, which nobody relies on after a crash, and an epoch was drawn, so that the row never comes
+    /// to this version and epoch again.
+    pub(crate) may_be_lost: bool,
     /// The arrivals of waiters that left: one that lapsed may have come again with the same entry.
     pub(crate) gone: Vec<u64>,
     /// Waiters that are new, or were heard.
@@ -188,7 +189,7 @@ impl LoadedKey {
             epoch: self.seen.row.epoch,
             row: has_changed.then(|| self.row(after, server.last_epoch, told)),
             is_grant: is_grant(before.lock.as_ref(), after.lock.as_ref()),
-            is_of_queue,
+            may_be_lost: is_of_queue && signed(server.last_epoch) > self.seen.row.epoch,
             gone,
             waiters,
         })

@@ -628,7 +628,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refusal::ReadOnly => "it is a read-only replica; give dlock the master's address",
-            Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
+            Refusal::OutOfMemory => "it is out of memory or disk; raise `maxmemory`, or make room (leases that are held go on)",
             Refusal::NoPermission => "this user lacks a right; the documentation of the crate `dlock-runtime` lists those that dlock needs, under Rights",
             Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials, which are before the host: `:password@` or `user:password@`",
             Refusal::SentinelAuth => "the sentinels refuse the login that they were given; give theirs as `sentinel_user` and `sentinel_pass` in the URL, whose `user:password@` is the master's",

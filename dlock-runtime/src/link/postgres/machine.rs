@@ -29,9 +29,8 @@ pub(super) const HEADS: i64 = 32;
 /// A row that is found locked for longer is kept by a transaction of the user's.
 const KEPT_FOR: Duration = Duration::from_millis(100);
 
-/// After so many writes that found their row unchanged and locked, it counts as kept by a transaction of
-/// the user's.
-const LOCKED_TWICE: u32 = 2;
+/// A row that is found locked for longer, and unchanged, is not locked by a statement that is being flushed.
+const FLUSHED_WITHIN: Duration = Duration::from_millis(20);
 
 /// Rows, and the server's time at which they were so.
 pub(super) type ReadRows = (u64, Vec<SeenRow>);
@@ -76,8 +75,9 @@ impl PostgresLink {
             let tells = async { self.notify(outbox) };
             let writes = Box::pin(self.write(&changes, Scope::All, limit, until));
             let both = joined::both(writes, tells);
-            let written = if round == 0 {
+            let written = if round == 0 && changes.iter().any(|it| it.row.is_some()) {
                 let ((written, ()), rows) = self.reading_ahead((&keys, &own), until, both).await;
+                // Polled next, or dropped: one that stood still would stop the connection's task.
                 ahead = rows;
                 written
             } else {
@@ -110,7 +110,9 @@ impl PostgresLink {
         until: Instant,
         statement: impl Future<Output = T>,
     ) -> (T, Option<Answer<'a, ReadRows>>) {
-        if !keys.iter().any(|key| self.contended.contains(key)) {
+        // Behind a pooler, one statement is under way at a time.
+        let is_contended = || keys.iter().any(|key| self.contended.contains(key));
+        if self.channel.is_none() || !is_contended() {
             return (statement.await, None);
         }
         let mut rows: Answer<'_, _> = Box::pin(self.rows(keys, HEADS, own, until));
@@ -251,7 +253,7 @@ impl PostgresLink {
                     &signed(limit),
                     &all(written, |it, _| it.epoch),
                     &(scope == Scope::Each),
-                    &written.iter().all(|(it, _)| it.is_of_queue),
+                    &written.iter().all(|(it, _)| it.may_be_lost),
                 ],
                 until,
             )
@@ -339,7 +341,6 @@ impl ContendedKeys {
 struct LockedRows {
     /// The grants that were not written, with the versions of their rows.
     failed: Vec<(Arc<str>, i64)>,
-    times: u32,
     since: Option<Instant>,
 }
 
@@ -352,8 +353,11 @@ impl LockedRows {
     /// Whether a change can't be made while an open transaction keeps its row: nobody waits for it, since a
     /// holder changes its own hold. A statement of a moment keeps a row, too.
     fn keep_from(&self, changes: &[RowChange]) -> bool {
-        let is_kept = self.since.is_some_and(|it| it.elapsed() >= KEPT_FOR);
-        is_kept && changes.iter().any(|it| it.is_grant)
+        self.were_for(KEPT_FOR) && changes.iter().any(|it| it.is_grant)
+    }
+
+    fn were_for(&self, time: Duration) -> bool {
+        self.since.is_some_and(|it| it.elapsed() >= time)
     }
 
     fn seen(&mut self, seen: &mut [SeenRow]) {
@@ -362,12 +366,11 @@ impl LockedRows {
             failed.any(|(key, version)| *key == it.key && *version == it.version)
         };
         if seen.iter().any(is_locked) {
-            self.times += 1;
             self.since.get_or_insert_with(Instant::now);
         } else {
             self.since = None;
         }
-        if self.times >= LOCKED_TWICE {
+        if self.were_for(FLUSHED_WITHIN) {
             for row in seen {
                 row.is_kept |= is_locked(row);
             }

@@ -12,11 +12,13 @@ use super::session::{self, PostgresLink};
 use super::statements::Ask;
 use crate::link::command_error::CommandError;
 use crate::link::joined;
+use crate::link::redis::dial;
 use crate::rules::Server;
 use crate::rules::commands::{Renewal, Renewed};
 use crate::rules::row::LoadedRows;
 
-/// How often one renewal asks again about rows that somebody has locked, or changed, for a moment.
+/// How often a renewal asks again about rows that somebody has locked for a moment. The others of the batch wait
+/// for the answer; whose row stays locked is asked about later.
 const RENEWED_AGAIN: u32 = 8;
 
 /// The answers, by the items' places.
@@ -59,10 +61,10 @@ impl PostgresLink {
         until: Instant,
         answered: &mut Answered,
     ) -> Result<(), CommandError> {
-        for round in 1..=RENEWED_AGAIN {
-            if left.is_empty() {
-                break;
-            }
+        // Other holders of a set write its row all the time. Its halves have what is left.
+        let half = Instant::now() + dial::left(until) / 2;
+        let mut round = 0;
+        while !left.is_empty() {
             let asked: Vec<&Renewal> = left.iter().map(|(_, it)| *it).collect();
             let answers = if are_sets {
                 self.renew_sets(&asked, until).await
@@ -88,8 +90,13 @@ impl PostgresLink {
                 }
                 None => true,
             });
-            // The others of the batch wait for the answer: whose row stays locked is asked about later.
-            if !left.is_empty() && !machine::pause(round, until).await {
+            round += 1;
+            let is_over = if are_sets {
+                Instant::now() >= half
+            } else {
+                round > RENEWED_AGAIN
+            };
+            if left.is_empty() || is_over || !machine::pause(round, until).await {
                 break;
             }
         }

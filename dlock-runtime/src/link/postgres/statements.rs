@@ -211,24 +211,25 @@ fn store(now: &str, lock: &str, waiter: &str) -> String {
 /// connection of dlock's keeps none for longer than a moment.
 pub(super) fn keepers(schema: &str) -> String {
     format!(
-        "WITH free AS (SELECT 1 FROM \"{schema}\".lock WHERE key = $1::text FOR UPDATE SKIP LOCKED),
+        "WITH free AS (SELECT {UNFLUSHED} FROM \"{schema}\".lock WHERE key = $1::text FOR UPDATE SKIP LOCKED),
         named AS (SELECT coalesce('prepared transaction ' || pg_catalog.quote_literal(p.gid),
                 'backend ' || t.pid || ' ('
                     || pg_catalog.concat_ws(', ', a.usename, nullif(a.application_name, ''), a.state) || ')') AS name,
             EXISTS (SELECT FROM pg_catalog.pg_locks k WHERE k.virtualtransaction = t.virtualtransaction
-                AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.transactionid IN (l.xmax, m.xid)) AS is_sure
+                AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.transactionid IN (l.xmax, m.xid)) AS is_sure,
+            a.application_name IS NOT DISTINCT FROM 'dlock' AS is_ours
         FROM \"{schema}\".lock l
-        JOIN pg_catalog.pg_locks t ON t.locktype = 'relation' AND t.relation = l.tableoid AND t.mode = 'RowShareLock'
+        JOIN pg_catalog.pg_locks t ON t.locktype = 'relation' AND t.relation = l.tableoid AND t.mode IN ('RowShareLock', 'RowExclusiveLock')
             AND t.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
         LEFT JOIN LATERAL pg_catalog.pg_get_multixact_members(
             CASE WHEN pg_catalog.mxid_age(l.xmax) BETWEEN 1 AND (SELECT pg_catalog.mxid_age(datminmxid)
                 FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) THEN l.xmax END) m ON true
         LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = t.pid
         LEFT JOIN pg_catalog.pg_prepared_xacts p ON t.virtualtransaction = '-1/' || p.transaction
-        WHERE l.key = $1 AND NOT EXISTS (SELECT FROM free) AND a.application_name IS DISTINCT FROM 'dlock')
-        SELECT coalesce(pg_catalog.string_agg(DISTINCT name, ', ') FILTER (WHERE is_sure),
-            'one of ' || pg_catalog.string_agg(DISTINCT name, ', '))
-        FROM named HAVING count(*) > 0"
+        WHERE l.key = $1 AND NOT EXISTS (SELECT FROM free))
+        SELECT who FROM (SELECT coalesce(pg_catalog.string_agg(DISTINCT name, ', ') FILTER (WHERE is_sure AND NOT is_ours),
+            CASE WHEN NOT bool_or(is_sure) THEN 'one of ' || pg_catalog.string_agg(DISTINCT name, ', ')
+                FILTER (WHERE NOT is_ours) END) AS who FROM named) found WHERE who IS NOT NULL"
     )
 }
 

@@ -342,3 +342,69 @@ async fn readers_are_renewed_together() {
     stranger.client.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(link.renew(&items[5..6], CAP).await.unwrap(), [Renewed::Yes]);
 }
+
+/// Other readers write the row all the time, each for a while.
+#[tokio::test]
+async fn a_reader_is_renewed_beside_others() {
+    let (_server, link, others) = three().await;
+    let slow = "CREATE FUNCTION locks.slow() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN PERFORM pg_catalog.pg_sleep(0.005); RETURN NEW; END $$;
+        CREATE TRIGGER slow BEFORE UPDATE ON locks.lock FOR EACH ROW EXECUTE FUNCTION locks.slow()";
+    others.client.batch_execute(slow).await.unwrap();
+    let reader = |number| {
+        let mut command = acquire(number, 'r');
+        command.claim.key = KEY.into();
+        command
+    };
+    let held = reader(0);
+    link.acquire(&held, CAP).await.unwrap();
+    let others = Arc::new(others);
+    let all = (1..=4).map(|number| (others.clone(), reader(number)));
+    let all = all.map(|(link, command)| {
+        tokio::spawn(async move {
+            loop {
+                link.acquire(&command, CAP).await.unwrap();
+                let _ = link.release(&command.claim, Keep::NOT, CAP).await;
+            }
+        })
+    });
+    let all: Vec<_> = all.collect();
+    let held = [Renewal {
+        claim: held.claim,
+        ttl: Ttl::new(CAP).unwrap(),
+    }];
+    for _ in 0..30 {
+        assert_eq!(link.renew(&held, CAP).await.unwrap(), [Renewed::Yes]);
+    }
+    assert!(all.iter().all(|it| !it.is_finished()));
+    all.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// Whose commits wait for a standby that never comes.
+#[tokio::test]
+async fn a_waiter_queues_without_a_flush() {
+    let (_server, link, stranger) = three().await;
+    let held = acquire(0, 'x');
+    link.acquire(&held, CAP).await.unwrap();
+    for text in [
+        "ALTER SYSTEM SET synchronous_commit = on",
+        "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
+        "SELECT pg_catalog.pg_reload_conf()",
+    ] {
+        stranger.client.batch_execute(text).await.unwrap();
+    }
+    let within = Duration::from_secs(1);
+    let mut waits = Vec::new(); // until the setting is read, a grant is one, too
+    while !matches!(waits.last(), Some(Err(CommandError::Unclear(_)))) {
+        let number = 1 + u32::try_from(waits.len()).unwrap();
+        waits.push(link.acquire(&acquire(number, 'x'), within).await);
+    }
+    let mut waiter = acquire(99, 'x');
+    waiter.claim = Claim {
+        key: held.claim.key.clone(),
+        queues: true,
+        ..waiter.claim
+    };
+    let queued = stranger.acquire(&waiter, CAP).await;
+    assert!(matches!(queued, Ok(Acquired::Queued(_))), "{queued:?}");
+}
