@@ -22,7 +22,7 @@ use crate::rules::row::LoadedRows;
 const RENEWED_AGAIN: u32 = 8;
 
 /// The answers, by the items' places.
-type Answered = Vec<(usize, Renewed)>;
+type RenewalAnswers = Vec<(usize, Renewed)>;
 
 impl PostgresLink {
     pub(super) async fn renew(
@@ -33,7 +33,7 @@ impl PostgresLink {
         let until = Instant::now() + within;
         let is_set = |(_, it): &(usize, &Renewal)| it.claim.kind().is_shared();
         let (sets, rows): (Vec<_>, Vec<_>) = items.iter().enumerate().partition(is_set);
-        let (mut of_sets, mut of_rows) = (Answered::new(), Answered::new());
+        let (mut of_sets, mut of_rows) = (RenewalAnswers::new(), RenewalAnswers::new());
         let (sets, rows) = joined::both(
             self.renew_each(sets, true, until, &mut of_sets),
             self.renew_each(rows, false, until, &mut of_rows),
@@ -59,7 +59,7 @@ impl PostgresLink {
         mut left: Vec<(usize, &Renewal)>,
         are_sets: bool,
         until: Instant,
-        answered: &mut Answered,
+        answered: &mut RenewalAnswers,
     ) -> Result<(), CommandError> {
         // Other holders of a set write its row all the time. Its halves have what is left.
         let half = Instant::now() + dial::left(until) / 2;
