@@ -299,7 +299,8 @@ async fn an_open_check_is_told() {
     assert_eq!(kept_by().await, None);
     let transaction = client.transaction().await.unwrap();
     transaction.batch_execute("SAVEPOINT s").await.unwrap();
-    again.check_in(&transaction).await.unwrap_err(); // it locks the row all the same
+    let nested = again.check_in(&transaction).await.unwrap_err(); // it locks the row all the same
+    assert!(nested.to_string().contains("nested"), "{nested:?}");
     transaction.batch_execute("RELEASE s").await.unwrap();
     let said = kept_by().await.unwrap(); // no view knows whose savepoint it was
     assert!(said.starts_with("one of backend "), "{said}");

@@ -225,7 +225,8 @@ pub(super) fn keepers(schema: &str) -> String {
             CASE WHEN pg_catalog.mxid_age(l.xmax) BETWEEN 1 AND (SELECT pg_catalog.mxid_age(datminmxid)
                 FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) THEN l.xmax END) m ON true
         LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = t.pid
-        LEFT JOIN pg_catalog.pg_prepared_xacts p ON t.virtualtransaction = '-1/' || p.transaction
+        LEFT JOIN pg_catalog.pg_prepared_xacts p ON t.pid IS NULL AND EXISTS (SELECT FROM pg_catalog.pg_locks k
+            WHERE k.virtualtransaction = t.virtualtransaction AND k.pid IS NULL AND k.transactionid = p.transaction)
         WHERE l.key = $1 AND NOT EXISTS (SELECT FROM free))
         SELECT who FROM (SELECT coalesce(pg_catalog.string_agg(DISTINCT name, ', ') FILTER (WHERE is_sure AND NOT is_ours),
             CASE WHEN NOT bool_or(is_sure) THEN 'one of ' || pg_catalog.string_agg(DISTINCT name, ', ')
