@@ -61,7 +61,7 @@ impl PostgresLink {
         until: Instant,
         answered: &mut RenewalAnswers,
     ) -> Result<(), CommandError> {
-        // Other holders of a set write its row all the time. Its halves have what is left.
+        // Other holders of a set write its row all the time, but others of the batch need time, too.
         let half = Instant::now() + dial::left(until) / 2;
         let mut round = 0;
         while !left.is_empty() {
