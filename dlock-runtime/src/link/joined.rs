@@ -79,26 +79,6 @@ pub(crate) async fn both<A, B>(
     .await
 }
 
-/// Waits for the first future, and meanwhile polls the second behind it, whose result is returned if it came.
-#[cfg(feature = "postgres")]
-pub(crate) async fn ahead<A, B>(
-    first: impl Future<Output = A>,
-    mut second: Pin<&mut (impl Future<Output = B> + ?Sized)>,
-) -> (A, Option<B>) {
-    let (mut first, mut come) = (pin!(first), None);
-    poll_fn(|cx| {
-        let ended = first.as_mut().poll(cx);
-        if ended.is_pending()
-            && come.is_none()
-            && let Poll::Ready(done) = second.as_mut().poll(cx)
-        {
-            come = Some(done);
-        }
-        ended.map(|it| (it, come.take()))
-    })
-    .await
-}
-
 /// Lets all tasks run that are ready, and keeps the order among those that wait here. With tokio's
 /// `yield_now`, which polls for network events first, `fair` waiters would send their acquires in
 /// reverse order, and a busy worker would keep the task from all other workers.

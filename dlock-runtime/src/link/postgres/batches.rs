@@ -38,8 +38,6 @@ pub(super) struct Order {
     claim: Claim,
     lease: i64,
     not_after: i64,
-    /// Whether the key is known to have a row.
-    has_row: bool,
 }
 
 /// The server's time, and the number that the statement tells; `None`: the machine decides.
@@ -54,13 +52,12 @@ pub(super) struct WaitingOrder {
 }
 
 impl Order {
-    pub(super) fn take(command: &Acquire, has_row: bool) -> Self {
+    pub(super) fn take(command: &Acquire) -> Self {
         Self {
             ask: Ask::Take,
             claim: command.claim.clone(),
             lease: micros(command.lease.get()),
             not_after: signed(command.not_after),
-            has_row,
         }
     }
 
@@ -70,13 +67,12 @@ impl Order {
             claim: claim.clone(),
             lease: 0,
             not_after: 0,
-            has_row: true,
         }
     }
 
     /// Whether there is something else to try, if it got no answer: most locks have a row already.
     fn goes_on(&mut self) -> bool {
-        let goes_on = self.ask == Ask::Take && !self.has_row;
+        let goes_on = self.ask == Ask::Take;
         if goes_on {
             self.ask = Ask::Make;
         }

@@ -5,23 +5,25 @@
 //! nothing changed since, and while its caller waits for it, or not at all.
 
 use std::collections::HashMap;
-use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_postgres::Row as AnswerRow;
+use tokio_postgres::types::ToSql;
 
 use super::push::OutgoingNotes;
 use super::session::{self, PostgresLink};
 use super::signed;
 use super::statements::Ask;
 use crate::link::command_error::CommandError;
-use crate::link::{Answer, joined};
+use crate::link::joined;
 use crate::rules::Server;
+use crate::rules::commands::{Acquire, Claim};
 use crate::rules::row::{LoadedRows, LockRow, RowChange, SeenRow};
 use crate::rules::window::{StoredQueue, StoredWaiter};
 use crate::values::error::{Reason, Refusal};
+use crate::values::moment::Moment;
 
 /// So many entries from the head of a queue on are in a window.
 pub(super) const HEADS: i64 = 32;
@@ -36,23 +38,23 @@ const FLUSHED_WITHIN: Duration = Duration::from_millis(20);
 pub(super) type ReadRows = (u64, Vec<SeenRow>);
 
 impl PostgresLink {
-    /// Runs a command on these keys, for these own entries. It creates nothing after `not_after`. `ahead`: what
-    /// was read of the rows already.
+    /// Runs a command on these keys, for these own entries. It creates nothing after `not_after`. `known`:
+    /// what was read of the rows already.
     pub(super) async fn run<'k, T>(
         &self,
         (keys, own): (&[impl AsRef<str>], &[impl AsRef<str>]),
         not_after: u64,
         until: Instant,
-        ahead: Option<Answer<'_, ReadRows>>,
+        mut known: Option<ReadRows>,
         command: impl Fn(&mut Server, u64, &mut OutgoingNotes) -> (T, Vec<(&'k str, u64)>),
     ) -> Result<T, CommandError> {
         let keys: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
         let own: Vec<&str> = own.iter().map(AsRef::as_ref).collect();
-        let (mut ahead, mut heads, mut round) = (ahead, HEADS, 0);
+        let (mut heads, mut round) = (HEADS, 0);
         let mut locked = LockedRows::default();
         loop {
-            let (time, mut seen) = match ahead.take() {
-                Some(rows) => rows.await?,
+            let (time, mut seen) = match known.take() {
+                Some(known) => known,
                 None => self.rows(&keys, heads, &own, until).await?,
             };
             locked.seen(&mut seen);
@@ -74,15 +76,7 @@ impl PostgresLink {
             // one asks in vain.
             let tells = async { self.notify(outbox) };
             let writes = Box::pin(self.write(&changes, Scope::All, limit, until));
-            let both = joined::both(writes, tells);
-            let written = if round == 0 && changes.iter().any(|it| it.row.is_some()) {
-                let ((written, ()), rows) = self.reading_ahead((&keys, &own), until, both).await;
-                // Polled next, or dropped: one that stood still would stop the connection's task.
-                ahead = rows;
-                written
-            } else {
-                both.await.0
-            };
+            let (written, ()) = joined::both(writes, tells).await;
             match written? {
                 Written::All => return Ok(answer),
                 Written::Late => {}
@@ -102,23 +96,29 @@ impl PostgresLink {
         }
     }
 
-    /// Executes a statement, and reads the rows in the same round trip if one of them is contended: the
-    /// statement may not be enough.
-    pub(super) async fn reading_ahead<'a, T>(
-        &'a self,
-        (keys, own): (&'a [&'a str], &'a [&'a str]),
+    /// Takes a contended lock, or gives it back (`taking`: `None`), if that is enough, and reads its row in the same
+    /// statement, since it may not be. `Some`: what the statement tells.
+    pub(super) async fn change_or_read(
+        &self,
+        claim: &Claim,
+        taking: Option<&Acquire>,
         until: Instant,
-        statement: impl Future<Output = T>,
-    ) -> (T, Option<Answer<'a, ReadRows>>) {
-        // Behind a pooler, one statement is under way at a time.
-        let is_contended = || keys.iter().any(|key| self.contended.contains(key));
-        if self.channel.is_none() || !is_contended() {
-            return (statement.await, None);
-        }
-        let mut rows: Answer<'_, _> = Box::pin(self.rows(keys, HEADS, own, until));
-        let (ended, come) = joined::ahead(statement, rows.as_mut()).await;
-        let rows = come.map_or(rows, |it| Box::pin(ready(it)));
-        (ended, Some(rows))
+    ) -> Result<(Option<u64>, ReadRows), CommandError> {
+        let (keys, values, places) = ([&*claim.key], [&*claim.value], [0i64]);
+        let (keys, values, places) = (&keys[..], &values[..], &places[..]);
+        let (rows, sent) = if let Some(it) = taking {
+            let (lease, not_after) = ([micros(it.lease.get())], [signed(it.not_after)]);
+            let (lease, not_after) = (&lease[..], &not_after[..]);
+            let params: [&(dyn ToSql + Sync); 5] = [&keys, &values, &places, &lease, &not_after];
+            self.query(Ask::TakeOrRead, &params, until).await?
+        } else {
+            let params: [&(dyn ToSql + Sync); 3] = [&keys, &values, &places];
+            self.query(Ask::GiveOrRead, &params, until).await?
+        };
+        let row = rows.first().ok_or_else(session::strange)?;
+        let told: Option<i64> = session::read(row, 16)?;
+        let told = told.and_then(|it| u64::try_from(it).ok());
+        Ok((told, self.read_rows(&rows, sent, keys, HEADS)?))
     }
 
     /// Lets the machine read these keys, whole queues included.
@@ -147,9 +147,19 @@ impl PostgresLink {
         let (rows, sent) = self
             .query(Ask::Read, &[&asked, &heads, &own], until)
             .await?;
+        self.read_rows(&rows, sent, keys, heads)
+    }
+
+    fn read_rows(
+        &self,
+        rows: &[AnswerRow],
+        sent: Moment,
+        keys: &[&str],
+        heads: i64,
+    ) -> Result<ReadRows, CommandError> {
         let mut time = 0;
         let mut seen: Vec<SeenRow> = Vec::new();
-        for row in &rows {
+        for row in rows {
             time = self.heard(row, 0, sent)?;
             let at = usize::try_from(session::read::<i64>(row, 1)? - 1).unwrap_or(usize::MAX);
             if at >= seen.len()
@@ -313,8 +323,8 @@ pub(super) enum Written {
     Some(Vec<String>),
 }
 
-/// Keys for which a single statement was not enough lately: for a while their rows are read beside it, which
-/// saves round trips where several want a lock.
+/// Keys for which a single statement was not enough lately: for a while it reads their row, too, which saves round
+/// trips where several want a lock.
 #[derive(Debug, Default)]
 pub(super) struct ContendedKeys(pub(super) Mutex<HashMap<Arc<str>, Instant>>);
 

@@ -96,20 +96,28 @@ impl Link for PostgresLink {
             let until = Instant::now() + within;
             self.asked.remove(claim);
             let (key, value) = ([&*claim.key], [&*claim.value]);
-            let mut ahead = None;
+            let mut known = None;
             if keep == Keep::NOT && !claim.kind().is_shared() {
-                let given = self.give(claim, until);
-                let (given, rows) = self.reading_ahead((&key, &value), until, given).await;
-                if let Some(given_back) = given? {
-                    return Ok(given_back);
+                let given = if self.contended.contains(&claim.key) {
+                    let (given, rows) = self.change_or_read(claim, None, until).await?;
+                    known = Some(rows);
+                    given
+                } else {
+                    let given = self.ordered(Order::give(claim), until).await?;
+                    given.map(|(_, found)| found)
+                };
+                if let Some(found) = given {
+                    return Ok(GivenBack {
+                        found: found > 0,
+                        ..GivenBack::default()
+                    });
                 }
                 self.contended.note(&claim.key);
-                ahead = rows;
             }
             let release = |server: &mut Server, time, outbox: &mut OutgoingNotes| {
                 (server.release(claim, keep, time, outbox), Vec::new())
             };
-            Box::pin(self.run((&key, &value), u64::MAX, until, ahead, release)).await
+            Box::pin(self.run((&key, &value), u64::MAX, until, known, release)).await
         }))
     }
 
@@ -142,22 +150,27 @@ impl PostgresLink {
     ) -> Result<Acquired, CommandError> {
         let claim = &command.claim;
         let keys = (&[&*claim.key][..], &[&*claim.value][..]);
-        let mut ahead = None;
+        let mut known = None;
         if !claim.is_once && !claim.kind().is_shared() {
-            let taken = self.take(command, until);
-            let (taken, rows) = self.reading_ahead(keys, until, taken).await;
-            if let Some(taken) = taken? {
-                return Ok(taken);
+            let taken = if self.contended.contains(&claim.key) {
+                let (taken, rows) = self.change_or_read(claim, Some(command), until).await?;
+                let time = rows.0;
+                known = Some(rows);
+                taken.map(|epoch| (time, epoch))
+            } else {
+                self.ordered(Order::take(command), until).await?
+            };
+            if let Some((time, epoch)) = taken {
+                return Ok(Acquired::Granted { time, epoch });
             }
             self.contended.note(&claim.key);
-            ahead = rows;
         }
         let acquire = |server: &mut Server, time, outbox: &mut OutgoingNotes| {
             let acquired = server.acquire(command, time, outbox);
             let told = acquired.epoch().map(|epoch| (&*claim.key, epoch));
             (acquired, told.into_iter().collect())
         };
-        Box::pin(self.run(keys, command.not_after, until, ahead, acquire)).await
+        Box::pin(self.run(keys, command.not_after, until, known, acquire)).await
     }
 
     /// Whatever the machine alone decides.
@@ -212,26 +225,6 @@ impl PostgresLink {
             _ => {}
         }
         reply
-    }
-
-    /// Takes a free exclusive lock that nobody waits for. `None`: the machine decides.
-    async fn take(
-        &self,
-        command: &Acquire,
-        until: Instant,
-    ) -> Result<Option<Acquired>, CommandError> {
-        let has_row = self.contended.contains(&command.claim.key);
-        let taken = self.ordered(Order::take(command, has_row), until).await?;
-        Ok(taken.map(|(time, epoch)| Acquired::Granted { time, epoch }))
-    }
-
-    /// Gives back an exclusive lock that nobody waits for. `None`: the machine decides.
-    async fn give(&self, claim: &Claim, until: Instant) -> Result<Option<GivenBack>, CommandError> {
-        let given = self.ordered(Order::give(claim), until).await?;
-        Ok(given.map(|(_, found)| GivenBack {
-            found: found > 0,
-            ..GivenBack::default()
-        }))
     }
 
     /// Whether the holder of an exclusive lock keeps the waiter waiting; anything else a poll tells.

@@ -8,6 +8,7 @@
 
 use tokio_postgres::types::Type;
 
+use super::machine::HEADS;
 use crate::rules::queue;
 
 /// The server's time, in µs.
@@ -43,6 +44,9 @@ pub(super) enum Ask {
     Make,
     /// keys, entries, places: gives back those locks that nobody waits for.
     Give,
+    /// The two of one key, which tell what they did, and what [`Ask::Read`] does beside it.
+    TakeOrRead,
+    GiveOrRead,
     /// keys, entries, ttls: renews exclusive locks.
     Renew,
     /// prefix, after which key, how many, whether records are sought.
@@ -51,7 +55,7 @@ pub(super) enum Ask {
 
 impl Ask {
     /// In the order of the variants.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 12] = [
         Ask::Read,
         Ask::Ensure,
         Ask::Store,
@@ -60,6 +64,8 @@ impl Ask {
         Ask::Take,
         Ask::Make,
         Ask::Give,
+        Ask::TakeOrRead,
+        Ask::GiveOrRead,
         Ask::Renew,
         Ask::Keys,
     ];
@@ -74,21 +80,10 @@ impl Ask {
         let (lock, waiter) = (format!("\"{schema}\".lock"), format!("\"{schema}\".waiter"));
         let heartbeat = queue::HEARTBEAT.as_micros();
         match self {
-            Ask::Read => format!(
-                "{now}
-                SELECT n.t, w.at, l.version, l.holder, l.ends, l.epoch, l.sole, l.members, l.waiting,
-                    l.record, l.record_ends, q.arrival, q.alive_until, q.entry, q.place, q.places
-                FROM n CROSS JOIN unnest($1::text[]) WITH ORDINALITY AS w(key, at)
-                LEFT JOIN {lock} l ON l.key = w.key
-                LEFT JOIN LATERAL (
-                    SELECT * FROM (
-                        SELECT i.arrival, i.alive_until, i.entry,
-                            row_number() OVER (ORDER BY i.arrival) AS place, count(*) OVER () AS places
-                        FROM {waiter} i WHERE l.waiting AND i.key = l.key) i
-                    WHERE i.place <= $2::bigint OR i.alive_until <= n.t OR i.entry = ANY ($3::text[])
-                ) q ON true
-                ORDER BY w.at, q.arrival"
-            ),
+            Ask::Read => {
+                let read = read(&lock, &waiter, ["$2::bigint", "$3::text[]", "NULL::bigint"]);
+                format!("{now} {read}")
+            }
             Ask::Ensure => format!(
                 "INSERT INTO {lock} (key) SELECT k FROM unnest($1::text[]) AS u(k), (SELECT {UNFLUSHED}) s
                 ORDER BY k COLLATE \"C\" ON CONFLICT (key) DO NOTHING"
@@ -103,16 +98,8 @@ impl Ask {
             Ask::Notify => "SELECT pg_catalog.pg_notify(u.channel, u.payload)
                 FROM unnest($1::text[], $2::text[]) AS u(channel, payload)"
                 .to_owned(),
-            Ask::Take => format!(
-                "{now}
-                UPDATE {lock} l SET version = l.version + 1, holder = f.holder, ends = f.t + f.lease, members = '',
-                    epoch = greatest(l.epoch + 1, f.t), sole = greatest(l.epoch + 1, f.t)
-                FROM (SELECT l.key, w.holder, w.at, w.lease, n.t FROM n, {TAKES} AS w(key, holder, at, lease, not_after),
-                    LATERAL (SELECT l.key FROM {lock} l WHERE l.key = w.key AND l.ends <= n.t AND NOT l.waiting
-                        FOR UPDATE SKIP LOCKED) l
-                    WHERE n.t <= w.not_after) f
-                WHERE l.key = f.key RETURNING f.t, f.at, l.epoch"
-            ),
+            Ask::Take => format!("{now} {}", take(&lock)),
+            Ask::TakeOrRead => or_read(&now, &take(&lock), &lock, &waiter),
             Ask::Make => format!(
                 "{now},
                 made AS (INSERT INTO {lock} AS l (key, version, holder, ends, epoch, sole)
@@ -123,15 +110,8 @@ impl Ask {
                 SELECT n.t, w.at, m.epoch FROM n, made m, unnest($1::text[], $2::text[], $3::bigint[]) AS w(key, holder, at)
                 WHERE w.key = m.key AND w.holder = m.holder"
             ),
-            Ask::Give => format!(
-                "{now}
-                UPDATE {lock} l SET version = l.version + 1, holder = '', ends = 0, sole = NULL
-                FROM (SELECT l.key, w.at, l.found, n.t FROM n, unnest($1::text[], $2::text[], $3::bigint[]) AS w(key, holder, at),
-                    LATERAL (SELECT l.key, l.ends > n.t AS found FROM {lock} l
-                        WHERE l.key = w.key AND l.holder = w.holder AND NOT l.waiting
-                        FOR NO KEY UPDATE SKIP LOCKED) l) h
-                WHERE l.key = h.key RETURNING h.t, h.at, h.found::int::bigint"
-            ),
+            Ask::Give => format!("{now} {}", give(&lock)),
+            Ask::GiveOrRead => or_read(&now, &give(&lock), &lock, &waiter),
             Ask::Renew => format!(
                 "{now},
                 want AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
@@ -154,6 +134,53 @@ impl Ask {
             ),
         }
     }
+}
+
+fn read(lock: &str, waiter: &str, [heads, own, told]: [&str; 3]) -> String {
+    format!(
+        "SELECT n.t, w.at, l.version, l.holder, l.ends, l.epoch, l.sole, l.members, l.waiting,
+            l.record, l.record_ends, q.arrival, q.alive_until, q.entry, q.place, q.places, {told}
+        FROM n CROSS JOIN unnest($1::text[]) WITH ORDINALITY AS w(key, at)
+        LEFT JOIN {lock} l ON l.key = w.key
+        LEFT JOIN LATERAL (
+            SELECT * FROM (
+                SELECT i.arrival, i.alive_until, i.entry,
+                    row_number() OVER (ORDER BY i.arrival) AS place, count(*) OVER () AS places
+                FROM {waiter} i WHERE l.waiting AND i.key = l.key) i
+            WHERE i.place <= {heads} OR i.alive_until <= n.t OR i.entry = ANY ({own})
+        ) q ON true
+        ORDER BY w.at, q.arrival"
+    )
+}
+
+fn take(lock: &str) -> String {
+    format!(
+        "UPDATE {lock} l SET version = l.version + 1, holder = f.holder, ends = f.t + f.lease, members = '',
+            epoch = greatest(l.epoch + 1, f.t), sole = greatest(l.epoch + 1, f.t)
+        FROM (SELECT l.key, w.holder, w.at, w.lease, n.t FROM n, {TAKES} AS w(key, holder, at, lease, not_after),
+            LATERAL (SELECT l.key FROM {lock} l WHERE l.key = w.key AND l.ends <= n.t AND NOT l.waiting
+                FOR UPDATE SKIP LOCKED) l
+            WHERE n.t <= w.not_after) f
+        WHERE l.key = f.key RETURNING f.t, f.at, l.epoch"
+    )
+}
+
+fn give(lock: &str) -> String {
+    format!(
+        "UPDATE {lock} l SET version = l.version + 1, holder = '', ends = 0, sole = NULL
+        FROM (SELECT l.key, w.at, l.found, n.t FROM n, unnest($1::text[], $2::text[], $3::bigint[]) AS w(key, holder, at),
+            LATERAL (SELECT l.key, l.ends > n.t AS found FROM {lock} l
+                WHERE l.key = w.key AND l.holder = w.holder AND NOT l.waiting
+                FOR NO KEY UPDATE SKIP LOCKED) l) h
+        WHERE l.key = h.key RETURNING h.t, h.at, h.found::int::bigint"
+    )
+}
+
+/// Of one key: what was read is as it was before.
+fn or_read(now: &str, change: &str, lock: &str, waiter: &str) -> String {
+    let heads = HEADS.to_string();
+    let read = read(lock, waiter, [&heads, "$2", "(SELECT told FROM done)"]);
+    format!("{now}, done(t, at, told) AS ({change}) {read}")
 }
 
 /// The types of a statement's parameters: the text says each of them where the parameter stands first.
