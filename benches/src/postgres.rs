@@ -68,8 +68,10 @@ pub(crate) async fn chapters(lab: &Lab) -> Result<Vec<Chapter>, Failure> {
             }],
         }],
     };
-    let handover = handover(lab, &server)?;
-    Ok(vec![cycles, handover, renewals(&server).await?])
+    // As in W4, where many ask just as it is released; and always waited for.
+    let [of_w4, of_waiters] = [(2, 3), (4, 1)].map(|pauses| handover(lab, &server, pauses));
+    let renewals = renewals(&server).await?;
+    Ok(vec![cycles, of_w4?, of_waiters?, renewals])
 }
 
 struct Server(PostgresServer);
@@ -408,13 +410,13 @@ impl Cycle for AdvisoryKeys {
     }
 }
 
-/// W4's hand-over between two processes, beside that of Redis.
-fn handover(lab: &Lab, server: &Server) -> Result<Chapter, Failure> {
+/// W4's hand-over between two processes, beside that of Redis. For so many ms a task holds the lock, and pauses.
+fn handover(lab: &Lab, server: &Server, (hold, think): (u64, u64)) -> Result<Chapter, Failure> {
     let fleet = Fleet {
         processes: 2,
         tasks: 2,
-        hold: Duration::from_millis(2),
-        think: Duration::from_millis(3),
+        hold: Duration::from_millis(hold),
+        think: Duration::from_millis(think),
         ramp: Duration::ZERO,
         length: Duration::from_millis(lab.scale.pick(1500, 800)),
     };
@@ -453,8 +455,12 @@ fn handover(lab: &Lab, server: &Server) -> Result<Chapter, Failure> {
         ]
     });
     Ok(Chapter {
-        title: "PostgreSQL: from the end of a turn to the next waiter's in another process, held for 2 ms".to_owned(),
-        notes: vec![format!("Rounds: {round}. No two held the lock at once: every turn was looked at.")],
+        title: format!(
+            "PostgreSQL: from the end of a turn to the next waiter's in another process, held for {hold} ms, asked for again after {think} ms"
+        ),
+        notes: vec![format!(
+            "Rounds: {round}. No two held the lock at once: every turn was looked at."
+        )],
         head: vec!["server", "p50, µs", "p50 / Redis", "target"],
         rows: rows.collect(),
         panels: Vec::new(),
