@@ -62,7 +62,7 @@ impl PostgresLink {
         answered: &mut RenewalAnswers,
     ) -> Result<(), CommandError> {
         // Other holders of a set write its row all the time, but others of the batch need time, too.
-        let half = Instant::now() + dial::left(until) / 2;
+        let asked_until = Instant::now() + dial::left(until) / 2;
         let mut round = 0;
         while !left.is_empty() {
             let asked: Vec<&Renewal> = left.iter().map(|(_, it)| *it).collect();
@@ -92,7 +92,7 @@ impl PostgresLink {
             });
             round += 1;
             let is_over = if are_sets {
-                Instant::now() >= half
+                Instant::now() >= asked_until
             } else {
                 round > RENEWED_AGAIN
             };
