@@ -4,8 +4,7 @@
 //! A client that stops between the two keeps nothing locked. Invariant: a decision is written only if
 //! nothing changed since, and while its caller waits for it, or not at all.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -321,29 +320,6 @@ pub(super) enum Written {
     Late,
     /// Those of these keys; another row was changed since, or is locked.
     Some(Vec<String>),
-}
-
-/// Keys for which a single statement was not enough lately: for a while it reads their row, too, which saves round
-/// trips where several want a lock.
-#[derive(Debug, Default)]
-pub(super) struct ContendedKeys(pub(super) Mutex<HashMap<Arc<str>, Instant>>);
-
-impl ContendedKeys {
-    const FOR: Duration = Duration::from_secs(1);
-    const MOST: usize = 1024;
-
-    pub(super) fn note(&self, key: &Arc<str>) {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if since.len() >= Self::MOST {
-            since.clear(); // a round trip more for each
-        }
-        since.insert(key.clone(), Instant::now());
-    }
-
-    pub(super) fn contains(&self, key: &str) -> bool {
-        let since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        since.get(key).is_some_and(|at| at.elapsed() < Self::FOR)
-    }
 }
 
 /// Rows that were found locked although nobody changed them.

@@ -2,6 +2,7 @@
 //! own, and are executed in that order, even if nobody waits for the answer any more. It does not
 //! reconnect.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +18,6 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::batches::WaitingOrder;
 use super::errors;
-use super::machine::ContendedKeys;
 use super::push::Asked;
 use super::statements::{self, Ask};
 use crate::client::server_clock::ServerClock;
@@ -66,6 +66,29 @@ pub(super) struct SessionStatement {
     pub(super) text: String,
     /// `None`: it is sent with each call.
     pub(super) prepared: Option<Statement>,
+}
+
+/// Keys for which a single statement was not enough lately: for a while it reads their row, too, which saves round
+/// trips where several want a lock.
+#[derive(Debug, Default)]
+pub(super) struct ContendedKeys(pub(super) Mutex<HashMap<Arc<str>, Instant>>);
+
+impl ContendedKeys {
+    const FOR: Duration = Duration::from_secs(1);
+    const MOST: usize = 1024;
+
+    pub(super) fn note(&self, key: &Arc<str>) {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if since.len() >= Self::MOST {
+            since.clear(); // a round trip more for each
+        }
+        since.insert(key.clone(), Instant::now());
+    }
+
+    pub(super) fn contains(&self, key: &str) -> bool {
+        let since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.get(key).is_some_and(|at| at.elapsed() < Self::FOR)
+    }
 }
 
 impl Session {
