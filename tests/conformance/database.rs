@@ -18,6 +18,12 @@ use crate::backends::{
 };
 use crate::transactions::{LEVELS, checked, pool};
 
+/// It is taken at once, and released.
+async fn is_free(pool: &LockPool, key: &str) {
+    let lock = pool.lock(key).acquire().await.unwrap();
+    lock.release().await.unwrap();
+}
+
 /// An administrator locks the table, and writes it anew: who holds a lock keeps it, who asks waits.
 #[tokio::test]
 async fn an_administrators_locks_on_the_table_are_waited_out() {
@@ -273,13 +279,7 @@ async fn both_sides_of_an_encrypted_connection_are_checked() {
     let good = url(&format!("localhost:{port}"), &authority, true);
     patient(&*good).migrate().await.unwrap();
     let pool = LockPool::connect(patient(&*good)).await.unwrap();
-    pool.lock("k")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    is_free(&pool, "k").await;
     let plain = PostgresServer::start_on_port();
     for (url, reason) in [
         (
@@ -348,13 +348,7 @@ async fn a_pool_without_tables_names_the_command() {
     let found: Vec<_> = found.iter().map(Finding::concern).collect();
     // The test's server does not flush, and lets transactions stay open.
     assert_eq!(found, [Concern::Persistence, Concern::Transactions]);
-    pool.lock("k")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    is_free(&pool, "k").await;
     let other = Config::new("memory://").migrate().await.unwrap_err();
     assert!(other.to_string().contains("has no tables"), "{other}");
 }
@@ -375,13 +369,7 @@ async fn a_strangers_row_is_an_error_and_a_lock_on_it_a_wait() {
     .enumerate()
     {
         let key = format!("strange:{number}");
-        pool.lock(&*key)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        is_free(&pool, &key).await;
         let text =
             format!("UPDATE {schema}.lock SET waiting = true, {set} WHERE key = 'lock:{key}'");
         client.execute(&text, &[]).await.unwrap();

@@ -606,11 +606,12 @@ fn missing_right(words: &str) -> Option<String> {
         let (command, _) = rest.split_once('\'')?;
         return Some(format!("to run `{command}`"));
     }
-    if let Some((_, rest)) = words.split_once("the role lacks ") {
-        return Some(rest.trim_end_matches(": GRANT it").to_owned());
+    let named = |before| words.split_once(before).map(|(_, named)| named);
+    if let Some(rights) = named("role lacks ").or_else(|| named("role needs ")) {
+        return Some(rights.trim_end_matches(": GRANT it").to_owned());
     }
-    if let Some((_, rest)) = words.split_once("permission denied for ") {
-        let what = rest.rsplit_once(" (").map_or(rest, |(what, _)| what);
+    if let Some(what) = named("permission denied for ") {
+        let what = what.split_once(" (").map_or(what, |(what, _)| what);
         return Some(format!("for the {what}"));
     }
     if words.contains("can't run this command") {

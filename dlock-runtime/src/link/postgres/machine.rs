@@ -17,6 +17,7 @@ use super::signed;
 use super::statements::Ask;
 use crate::link::command_error::CommandError;
 use crate::link::joined;
+use crate::link::redis::dial;
 use crate::rules::Server;
 use crate::rules::commands::{Acquire, Claim};
 use crate::rules::row::{LoadedRows, LockRow, RowChange, SeenRow};
@@ -74,17 +75,12 @@ impl PostgresLink {
             // Waiters are told right behind it, not a round trip later: if it is not written after all,
             // one asks in vain.
             let tells = async { self.notify(outbox) };
-            let writes = Box::pin(self.write(&changes, Scope::All, limit, until));
+            let writes = Box::pin(self.write(&changes, WriteScope::All, limit, until));
             let (written, ()) = joined::both(writes, tells).await;
             match written? {
                 Written::All => return Ok(answer),
                 Written::Late => {}
-                Written::Some(_) => {
-                    for it in &changes {
-                        self.contended.note(&it.key);
-                    }
-                    locked.failed(changes);
-                }
+                Written::Some(_) => locked.failed(changes),
             }
             round += 1;
             if !pause(round, until).await {
@@ -181,7 +177,7 @@ impl PostgresLink {
     pub(super) async fn write(
         &self,
         changes: &[RowChange],
-        scope: Scope,
+        scope: WriteScope,
         limit: u64,
         until: Instant,
     ) -> Result<Written, CommandError> {
@@ -214,7 +210,7 @@ impl PostgresLink {
     async fn store(
         &self,
         written: &[(&RowChange, &LockRow)],
-        scope: Scope,
+        scope: WriteScope,
         limit: u64,
         until: Instant,
     ) -> Result<Written, CommandError> {
@@ -261,7 +257,7 @@ impl PostgresLink {
                     &entries,
                     &signed(limit),
                     &all(written, |it, _| it.epoch),
-                    &(scope == Scope::Each),
+                    &(scope == WriteScope::Each),
                     &written.iter().all(|(it, _)| it.may_be_lost),
                 ],
                 until,
@@ -306,7 +302,7 @@ impl PostgresLink {
 
 /// What of several changes is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum WriteScope {
     /// All of them, or none.
     All,
     /// Each by itself.
@@ -437,8 +433,7 @@ pub(super) fn unreadable(what: crate::rules::row::UnreadableRow) -> CommandError
 /// Until when what was decided at this time may be written: others' statements, and their commits, may come
 /// before it on this connection.
 pub(super) fn limit(time: u64, until: Instant) -> u64 {
-    let left = until.saturating_duration_since(Instant::now());
-    time.saturating_add(micros(left).unsigned_abs())
+    time.saturating_add(micros(dial::left(until)).unsigned_abs())
 }
 
 /// As the columns are.

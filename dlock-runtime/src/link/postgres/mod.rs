@@ -4,8 +4,8 @@
 //! them meanwhile; `session` is one connection, on which the statements of all callers follow each other,
 //! each a transaction of its own; `connect` makes one; `statements` has the texts, `errors` what an answer
 //! means, `push` the messages that wake waiters, `questions` what nobody waits for. What is not decided by
-//! the machine is each in one statement: exclusive locks that nobody waits for, which go through `batches`,
-//! their `renewals`, and signs of life.
+//! the machine is each in one statement: exclusive locks that nobody waits for, which go through `batches` or,
+//! if they are contended, by themselves; their `renewals`; and signs of life.
 //!
 //! Never in this folder: a transaction over several round trips, which would keep rows locked while its
 //! client stands still; a statement that waits for a row.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::machine::{self, HEADS, Scope, Written, micros};
+use super::machine::{self, HEADS, WriteScope, Written, micros};
 use super::session::{self, PostgresLink};
 use super::statements::Ask;
 use crate::link::command_error::CommandError;
@@ -146,7 +146,7 @@ impl PostgresLink {
         let (answers, _): (Vec<_>, _) = rows.run(renew); // it looks at no queue
         let changes = rows.changes(&[]);
         let limit = machine::limit(time, until);
-        let written = match self.write(&changes, Scope::Each, limit, until).await? {
+        let written = match self.write(&changes, WriteScope::Each, limit, until).await? {
             Written::All => return Ok(answers.into_iter().map(Some).collect()),
             Written::Late => Vec::new(),
             Written::Some(keys) => keys,

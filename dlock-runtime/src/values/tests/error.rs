@@ -278,6 +278,10 @@ fn a_missing_right_is_named_as_the_server_names_it() {
             "the role lacks DELETE on \"dlock\".lock: GRANT it",
             "lacks a right (DELETE on \"dlock\".lock); the",
         ),
+        (
+            "permission denied for table lock (42501): the transaction's role needs UPDATE (epoch) on the table",
+            "lacks a right (UPDATE (epoch) on the table); the",
+        ),
     ] {
         let error = LockError::Refused {
             key: Some(key()),
