@@ -11,11 +11,10 @@ const LOCKS: usize = 50;
 async fn a_poisoned_key_hurts_no_other_of_its_batch() {
     let lab = Lab::new();
     let pool = lab.pool().await;
-    let mut guards: Vec<LockGuard> = Vec::new();
-    for n in 0..LOCKS {
-        let lock = pool.lock(format!("batch:{n}")).ttl(TTL).renew();
-        guards.push(lock.acquire().await.unwrap());
-    }
+    // At once, so that a slow machine renews them at once, too.
+    let request = |n| pool.lock(format!("batch:{n}")).ttl(TTL).renew().acquire();
+    let guards = futures_util::future::join_all((0..LOCKS).map(request)).await;
+    let mut guards: Vec<LockGuard> = guards.into_iter().map(Result::unwrap).collect();
     let monitor = lab.server.monitor();
     let poison = [
         ("list", guards.remove(20)),
